@@ -54,6 +54,7 @@ class Live:
         """Ends thread, process and arena, after the step that is under way. Returns the states in memory of their own.
         Raises what Runtime.close() raises."""
         try:
+            self.overlap.publish()
             self.overlap.follower.end()
             self.gradients.close()
             return self.arena.release()
@@ -72,7 +73,7 @@ class ArenaAdamW(AdamW):
         self._mode = overlap
         self._live: Live | None = None
         self._devices: dict[torch.device, Device] = {}
-        self._order: Order | None = None
+        self._order = None if overlap == "off" else Order(self)
         self._unread: list[torch.Tensor] = []  # waited for at the first gate
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
@@ -96,12 +97,16 @@ class ArenaAdamW(AdamW):
         if before is not None:
             self._finish()
         live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
-        finalizer = weakref.finalize(self, _end, live)
+        finalizer = weakref.finalize(self, _end, live, self._order, self._arrivals)
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
                 if old is not None and old.exp_avg.shape == param.shape:
                     place.restore(old)
+        if self._order is not None:  # before anybody steps them
+            self._order.want(live.arena.of)
+        if self._mode == "exact":
+            self._listen(live.arena)
         self._live, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
         if before is not None:
             for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
@@ -111,11 +116,6 @@ class ArenaAdamW(AdamW):
             assert last is not None
             last.detach()
             before.close()
-        if self._mode != "off":
-            self._order = self._order or Order(self)
-            self._order.want(live.arena.of)
-        if self._mode == "exact":
-            self._listen(live.arena)
 
     def _listen(self, arena: Arena) -> None:
         """Lets each parameter tell of its gradients."""
@@ -447,12 +447,8 @@ class ArenaAdamW(AdamW):
                 live.arena.runtime.close()
         finally:
             self._finalizer.detach()
-            if self._order is not None:
-                self._order.close()
-                self._order = None
-            for hook in self._arrivals.values():
-                hook.remove()
-            self._arrivals = {}
+            _unhook(self._order, self._arrivals)
+            self._order = None
 
     def _close(self, live: Live) -> None:
         try:
@@ -516,9 +512,19 @@ def _cut(places: Sequence[Place]) -> list[list[Place]]:
     return pieces
 
 
-def _end(live: Live) -> None:
+def _unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
+    """Leaves nothing on the model."""
+    if order is not None:
+        order.close()
+    for hook in arrivals.values():
+        hook.remove()
+    arrivals.clear()
+
+
+def _end(live: Live, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
     """Ends what an optimizer leaves that nobody has closed."""
     if live.is_here:
+        _unhook(order, arrivals)
         with contextlib.suppress(ZfError):
             live.close()
 

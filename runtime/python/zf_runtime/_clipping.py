@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._device import HostStream
-from ._why_not import is_sharded
+from ._why_not import is_sharded, refuse_sparse
 from .errors import ZfError
 
 
@@ -24,14 +24,18 @@ def total(squares: Iterable[float]) -> float:
     return math.sqrt(found) if found >= 0 else math.nan
 
 
-def norm_in_place(gradients: list[Any]) -> float:
-    """Returns the norm of gradients on the CPU, read by torch's threads."""
-    for gradient in gradients:
-        if is_sharded(gradient):
+def norm_in_place(params: Iterable[Any]) -> float:
+    """Returns the norm of the gradients of parameters on the CPU, read by torch's threads."""
+    gradients = []
+    for param in params:
+        if param.grad is None:
+            continue
+        refuse_sparse(param)
+        if is_sharded(param.grad):
             raise ZfError("the gradients are sharded (DTensors), and their norm is a sum over ranks: clip them with "
                           "torch.nn.utils.clip_grad_norm_(), and leave clip_grad_norm= and max_norm= out")
-    readings = HostStream().read(gradients, norm=True)
-    return total(reading.square for reading in readings)
+        gradients.append(param.grad)
+    return total(reading.square for reading in HostStream().read(gradients, norm=True))
 
 
 def check_max_norm(value: float | None) -> None:

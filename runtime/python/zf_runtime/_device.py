@@ -60,7 +60,7 @@ class Stream(Protocol):
 
 class Device(Protocol):
     def current(self) -> Stream:
-        """Returns the stream on which the calling thread computes."""
+        """Returns the stream on which the calling thread computes: an equal one for the same stream."""
 
     def side(self) -> Stream:
         """Makes a stream of its own, for gradients."""
@@ -80,6 +80,12 @@ class CudaEvent:
 class CudaStream:
     def __init__(self, stream: Any):
         self._stream = stream
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CudaStream) and bool(self._stream == other._stream)
+
+    def __hash__(self) -> int:
+        return hash(self._stream)
 
     def wait(self, event: Event) -> None:
         assert isinstance(event, CudaEvent)
@@ -124,6 +130,7 @@ class Cuda:
 
     def sender(self) -> Stream:
         return self.side()
+
 
 class _Reached:
     def synchronize(self) -> None:
@@ -244,8 +251,11 @@ def yield_to_the_job() -> None:
 
 
 class Host:
+    def __init__(self) -> None:
+        self._current = HostStream()
+
     def current(self) -> Stream:
-        return HostStream()
+        return self._current
 
     def side(self) -> Stream:
         return ThreadStream()
@@ -266,8 +276,14 @@ def read_by_torch(tensors: Sequence[torch.Tensor], norm: bool, digest: bool,
     digests = [_digests.by_torch(tensor) if digest else None for tensor in tensors]
     for to, tensor in zip(copies or (), tensors):
         to.copy_(tensor, non_blocking=True)
-    norms = [torch.linalg.vector_norm(tensor.detach(), dtype=torch.float64) for tensor in tensors] if norm else []
-    return [Reading(norms[number].square() if norm else None, each) for number, each in enumerate(digests)]
+    return [Reading(_square(tensor) if norm else None, each) for tensor, each in zip(tensors, digests)]
+
+
+def _square(tensor: torch.Tensor) -> torch.Tensor:
+    values = tensor.detach()
+    if values.is_complex():
+        values = torch.view_as_real(values.resolve_conj())
+    return torch.linalg.vector_norm(values, dtype=torch.float64).square()
 
 
 def read_on_host(tensors: Sequence[torch.Tensor], norm: bool, digest: bool, copies: Sequence[torch.Tensor] | None,
@@ -285,8 +301,7 @@ def read_on_host(tensors: Sequence[torch.Tensor], norm: bool, digest: bool, copi
         value = _digests.by_torch(tensor).tolist() if digest else None  # first: see read_by_torch()
         if to is not None:
             to.copy_(tensor)
-        square = float(torch.linalg.vector_norm(tensor.detach(), dtype=torch.float64).square()) if norm else None
-        found[number] = Reading(square, value)
+        found[number] = Reading(float(_square(tensor)) if norm else None, value)
     if regular:
         _local.engine().read(words, norm=norm, digest=digest, alone=alone)
         sums = _local.sums_of(words) if norm else [None] * len(regular)

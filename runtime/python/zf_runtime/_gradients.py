@@ -14,7 +14,7 @@ import torch
 
 from ._device import Device, Event, Reading, Stream
 from ._places import Place
-from .errors import ZfError
+from ._why_not import refuse_sparse
 
 _AT_ONCE = 1 << 20  # bytes of gradients that are copied together: each copy costs the job some 0.1 ms
 _PAUSE = 100  # steps without early copies, after one in which the program had written its gradients again
@@ -65,6 +65,7 @@ class Gradients:
         self._pause = 0
         self._pending: list[Place] = []  # whose gradients have come, and are not copied yet
         self._pending_bytes = 0
+        self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
         self._is_copying = False  # on a side stream, and nobody has waited for it
 
     @property
@@ -77,15 +78,19 @@ class Gradients:
         count = self._arrivals[place.index] = self._arrivals.get(place.index, 0) + 1
         if not self.is_early or count != self._expected.get(place.index):
             return
+        current, streams = self._devices[place.kind[2]].current(), self._pending_on.setdefault(place.kind[2], [])
+        if current not in streams:
+            streams.append(current)
         self._pending.append(place)
         self._pending_bytes += place.param.nbytes
         if self._pending_bytes >= _AT_ONCE:
+            made = {device: [stream.record() for stream in streams] for device, streams in self._pending_on.items()}
             pending = self._take_pending()
-            self._copy_own(pending, 0, wants_norm, wants_digest=True)
+            self._copy_own(pending, 0, wants_norm, wants_digest=True, made=made)
 
     def _take_pending(self) -> list[Place]:
         """Returns the places whose gradients have come, but for those whose program has dropped these since."""
-        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        pending, self._pending, self._pending_bytes, self._pending_on = self._pending, [], 0, {}
         return [place for place in pending if place.param.grad is not None]
 
     def reduced(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], wants_norm: bool) -> None:
@@ -93,14 +98,18 @@ class Gradients:
         if self.is_early:
             self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
 
-    def _copy_own(self, places: Sequence[Place], buffer: int, wants_norm: bool, wants_digest: bool) -> None:
-        """Begins to copy the gradients of parameters."""
+    def _copy_own(self, places: Sequence[Place], buffer: int, wants_norm: bool, wants_digest: bool,
+                  made: dict[torch.device, list[Event]] | None = None) -> None:
+        """Begins to copy the gradients of parameters: see _copy()."""
         gradients = [_gradient_of(place) for place in places]
-        self._copy(places, gradients, [gradient._version for gradient in gradients], buffer, wants_norm, wants_digest)
+        self._copy(places, gradients, [gradient._version for gradient in gradients], buffer, wants_norm, wants_digest,
+                   made)
 
     def _copy(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], versions: Sequence[int | None],
-              buffer: int, wants_norm: bool, wants_digest: bool) -> None:
-        """wants_digest: the copy is held against its gradient later, so it may run beside the job."""
+              buffer: int, wants_norm: bool, wants_digest: bool,
+              made: dict[torch.device, list[Event]] | None = None) -> None:
+        """wants_digest: the copy is held against its gradient later, so it may run beside the job. made: the events
+        after which the gradients of a device are there; without: after all that the caller's stream was given."""
         by_device: dict[torch.device, list[int]] = {}
         for number, gradient in enumerate(gradients):
             by_device.setdefault(gradient.device, []).append(number)
@@ -108,9 +117,10 @@ class Gradients:
             current = self._devices[device].current()
             stream = self._stream(device) if wants_digest else current
             for number in numbers:  # of a backward whose gradients were dropped
-                if (before := self._copied.get(places[number].index)) is not None:
-                    current.wait(before.event)
-            stream.wait(current.record())
+                if (last := self._copied.get(places[number].index)) is not None:
+                    current.wait(last.event)
+            for event in [current.record()] if made is None else made[device]:
+                stream.wait(event)
             self._is_copying = self._is_copying or stream is not current
             readings = stream.read([gradients[number] for number in numbers], norm=wants_norm, digest=wants_digest,
                                    copies=[places[number].grads[buffer] for number in numbers])
@@ -131,8 +141,12 @@ class Gradients:
         """Sees to it that the arena has the gradients as they are now, those of `places` in this order. is_last: it is
         not called once more before stepped()."""
         self.settle()  # nobody writes gradients, or to the arena, while copies are under way
-        overtaken = self._overtaken(places, buffer, wants_norm)
+        overtaken = self._overtaken(places, buffer)
         rewritten = sum(map(self._is_rewritten, overtaken)) if self._early else 0
+        if wants_norm:  # an early copy was made when nobody had asked for it yet
+            again = {place.index for place in overtaken}
+            overtaken += [place for place in places if place.index not in again
+                          and self._copied[place.index].reading.square is None]
         self._copy_own(overtaken, buffer, wants_norm, wants_digest=not is_last)
         self.settle()
         copies = [self._copied[place.index] for place in places]
@@ -146,8 +160,8 @@ class Gradients:
         return (copied is not None and copied.reading.digest is not None
                 and self._arrivals.get(place.index) == self._expected.get(place.index))
 
-    def _overtaken(self, places: Sequence[Place], buffer: int, wants_norm: bool) -> list[Place]:
-        """Returns the places whose gradients are to be copied now."""
+    def _overtaken(self, places: Sequence[Place], buffer: int) -> list[Place]:
+        """Returns the places of whose gradients, as they are now, there is no copy."""
         held, overtaken = [], []
         for place in places:
             copied, gradient = self._copied.get(place.index), _gradient_of(place)
@@ -156,10 +170,7 @@ class Gradients:
             else:
                 overtaken.append(place)
         readings = self._read_now([_gradient_of(place) for place, _ in held])
-        pairs: list[tuple[Any, Any]] = []
-        for (_, copied), now in zip(held, readings):
-            has_norm = not wants_norm or copied.reading.square is not None
-            pairs.append((now.digest, copied.reading.digest if has_norm else None))
+        pairs = [(now.digest, copied.reading.digest) for (_, copied), now in zip(held, readings)]
         differs = self._differing([copied.gradient.device for _, copied in held], pairs)
         overtaken += [place for (place, _), written in zip(held, differs) if written]
         return overtaken
@@ -218,7 +229,5 @@ def _numbers(values: Sequence[Any]) -> list[float]:
 def _gradient_of(place: Place) -> torch.Tensor:
     gradient = place.param.grad
     assert gradient is not None
-    if gradient.layout is not torch.strided:
-        raise ZfError(f"a parameter of shape {list(place.param.shape)} has a sparse gradient, which Adam does not "
-                      "support: use torch.optim.SparseAdam for it, or sparse=False where the gradient is made")
+    refuse_sparse(place.param)
     return gradient

@@ -134,7 +134,7 @@ class Order:
         self._wanted: dict[int, torch.Tensor] = {}  # by id
         self._gates = Gates()
         self._gated: set[int] = set()  # modules, by id
-        self._below: set[int] = set()  # those that wait but for their forward
+        self._below: dict[int, bool] = {}  # those below them that were not called: whether their forward waits
         self._called: dict[torch.nn.Module, None] = {}  # in order, until they get their gates
         self._handle: Any = None
         self._owner = os.getpid()
@@ -194,29 +194,39 @@ class Order:
         for module in compiled:
             for param in torch.nn.Module.parameters(module):
                 self.read.pop(id(param), None)  # it is waited for at the first gate
-        for module in called:
-            if id(module) in inside or not any(id(param) in self._wanted
-                                               for param in torch.nn.Module.parameters(module)):
-                continue
-            if forward:
-                own = [param for param in module._parameters.values() if param is not None and id(param) in self.read]
-                self._gates.put(waiter, module, None if module in compiled else own)
-            else:
+        found = [module for module in called if id(module) not in inside and self._holds_parameters(module)]
+        for module in found:
+            if not forward:
                 self._gates.put_on_saving(waiter, module)
+            elif module in compiled or not self._below.get(id(module), False):
+                self._gates.put(waiter, module, None if module in compiled else self._own(module))
             self._gated.add(id(module))  # last: an interrupt may leave two gates, but never none
-            self._gate_below(waiter, module, forward)
+        for module in found:
+            self._gate_below(waiter, module, inside if forward else None)
         if self.read.keys() >= self._wanted.keys():
             self._look_no_longer()
 
-    def _gate_below(self, waiter: Waiter, module: torch.nn.Module, forward: bool) -> None:
-        """Lets wait whoever reads the parameters of modules below one that was called: they may be compiled, or never
-        be called themselves."""
-        put = self._gates.put_on_reading if forward else self._gates.put_on_saving
+    def _gate_below(self, waiter: Waiter, module: torch.nn.Module, inside: set[int] | None) -> None:
+        """Lets wait whoever reads the parameters of modules below one that was called, if these were not called yet:
+        such as a head whose weights are an embedding's. inside: the modules, by id, whose forward has no gate, because
+        it is compiled; None: no forward waits."""
         for each in torch.nn.Module.modules(module):
-            if id(each) not in self._gated | self._below and any(id(param) in self._wanted for param in
-                                                                 torch.nn.Module.parameters(each)):
-                put(waiter, each)
-                self._below.add(id(each))
+            if id(each) in self._gated or id(each) in self._below or not self._holds_parameters(each):
+                continue
+            waits = inside is not None and id(each) not in inside
+            if waits:
+                self._gates.put(waiter, each, self._own(each))
+            elif inside is not None:
+                self._gates.put_on_reading(waiter, each)
+            else:
+                self._gates.put_on_saving(waiter, each)
+            self._below[id(each)] = waits
+
+    def _holds_parameters(self, module: torch.nn.Module) -> bool:
+        return any(id(param) in self._wanted for param in torch.nn.Module.parameters(module))
+
+    def _own(self, module: torch.nn.Module) -> list[torch.Tensor]:
+        return [param for param in module._parameters.values() if param is not None and id(param) in self._wanted]
 
     def _look_no_longer(self) -> None:
         if self._handle is not None:

@@ -59,6 +59,7 @@ class Turn:
         self.sources, self.readers = sources, readers
         self.submitted, self.publishing, self.ended = Latch(), Latch(), Latch()
         self.error: BaseException | None = None
+        self.was_submitted = False
         self.lost: list[Place] = []  # the program has written to them while the step was running
         if not is_late:
             self.publishing.set()
@@ -83,13 +84,15 @@ class Follower:
         return self._thread.is_alive()
 
     def end(self) -> None:
-        """Ends the thread, after its turn. In a forked child there is none."""
+        """Ends the thread and its streams, after its turn. In a forked child there is none."""
         if self.owner != os.getpid():
             return
         if self.turn is not None:
             self.turn.publishing.set()
         self._calls.put(False)
         self._thread.join()
+        for stream in self._streams.values():
+            stream.close()  # it reads the arena
 
     def _serve(self) -> None:
         goes_on = True
@@ -117,6 +120,7 @@ class Follower:
         ticket = runtime.submit([place.index for place in turn.places], buffer=turn.buffer, scalars=turn.scalars,
                                 scalars_of=turn.scalars_of)
         self._arena.counts[torch.tensor([place.index for place in turn.places], device="cpu")] += 1
+        turn.was_submitted = True
         turn.submitted.set()
         while not turn.publishing.wait(60.0):
             pass  # set by the next step, by synchronize() or by close()
@@ -185,15 +189,21 @@ class Overlap:
         for share in {id(found): found for place in places if (found := turn.share_of.get(id(place)))}.values():
             self._wait_for_share(turn, share)
 
+    def publish(self) -> Turn | None:
+        """Lets a late step be sent. Returns the last turn."""
+        turn = self.follower.turn
+        if turn is not None:
+            if not turn.publishing.is_set:
+                turn.readers = self.readers()  # forward and backward have read the old parameters since
+            turn.publishing.set()  # in any case: an interrupt may have come in the middle of the last set()
+        return turn
+
     def finish(self) -> list[Place]:
         """Waits for the whole turn. Returns the parameters that keep what the program has written to them meanwhile:
         the step of these is lost."""
-        turn = self.follower.turn
+        turn = self.publish()
         if turn is None:
             return []
-        if not turn.publishing.is_set:
-            turn.readers = self.readers()  # of a late step: forward and backward have read the old parameters since
-        turn.publishing.set()  # in any case: an interrupt may have come in the middle of the last set()
         for share in turn.shares:
             self._wait_for_share(turn, share)
         self._wait(turn.ended, turn)
@@ -218,8 +228,7 @@ class Overlap:
             began = time.perf_counter_ns()
             self._wait(share.sent, turn)
             self._timeline.add("wait", turn.number, turn.shares.index(share), began, time.perf_counter_ns())
-        if turn.error is not None:
-            raise turn.error
+        self._check(turn)
         if share.event is not REACHED:
             self.devices[share.device].current().wait(share.event)
         share.is_waited_for = True
@@ -229,5 +238,12 @@ class Overlap:
             self.follower.call()  # an interrupt may have come before the first call
             if not self.follower.is_alive():
                 raise ZfError("the thread that follows the optimizer has ended; make a new optimizer")
+        self._check(turn)
+
+    def _check(self, turn: Turn) -> None:
+        """Raises what has ended a turn. After a step that was refused, such as one with an infinite lr, training may go
+        on."""
         if turn.error is not None:
+            if not turn.was_submitted:
+                self.follower.turn = None
             raise turn.error

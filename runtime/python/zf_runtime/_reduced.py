@@ -14,14 +14,26 @@ def is_ddp(module: torch.nn.Module) -> bool:
     return torch.distributed.is_available() and isinstance(module, torch.nn.parallel.DistributedDataParallel)
 
 
+_listeners: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()  # of our hooks
+
+
 def listen(ddp: Any, optimizer: Any) -> bool:
     """Lets DDP hand its averaged gradients to optimizer._reduced(params, gradients). Returns False if the program has
     given it a communication hook of its own. Call it before the first backward.
 
-    The average has the bits of a DDP without a hook: gradients are multiplied by 1 / ranks, then added."""
-    if getattr(ddp, "_comm_hooks", None):
-        return False
-    reference, owner, group = weakref.ref(optimizer), os.getpid(), ddp.process_group
+    The average has the bits of a DDP without a hook: gradients are multiplied by 1 / ranks, then added. torch cannot
+    take a hook back, so that of the first optimizer serves those that come after it."""
+    if ddp not in _listeners:
+        if getattr(ddp, "_comm_hooks", None):
+            return False
+        _listeners[ddp] = weakref.WeakSet()
+        _register(ddp, _listeners[ddp])
+    _listeners[ddp].add(optimizer)
+    return True
+
+
+def _register(ddp: Any, listeners: weakref.WeakSet[Any]) -> None:
+    owner, group = os.getpid(), ddp.process_group
     factor = 1.0 / torch.distributed.get_world_size(group)
 
     def hook(_: Any, bucket: Any) -> Any:
@@ -30,9 +42,8 @@ def listen(ddp: Any, optimizer: Any) -> bool:
         work = torch.distributed.all_reduce(bucket.buffer().mul_(factor), group=group, async_op=True)
 
         def averaged(future: Any) -> torch.Tensor:
-            alive = reference()
-            if alive is not None and owner == os.getpid():
-                alive._reduced(params, gradients)
+            for optimizer in list(listeners) if owner == os.getpid() else ():
+                optimizer._reduced(params, gradients)
             reduced: torch.Tensor = future.value()[0]
             return reduced
 
@@ -40,4 +51,3 @@ def listen(ddp: Any, optimizer: Any) -> bool:
 
     hook.__annotations__.clear()  # DDP takes types there, and these are texts
     ddp.register_comm_hook(None, hook)
-    return True

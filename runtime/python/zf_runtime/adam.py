@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -34,7 +35,8 @@ class _InPlace(torch.optim.Optimizer):
 
     _decoupled = False
     _max_norm: float | None = None  # clip_grad_norm of the constructor
-    _coefficient: float | None = None  # of clip_grad_norm_(), for the next step
+    _coefficient: float | None = None  # of clip_grad_norm_(), for the next step of these gradients
+    _clipped: Callable[[], torch.Tensor | None] = staticmethod(lambda: None)  # one of them, held weakly
     _grad_norm: float | None = None
     _steps = 0  # calls of step()
     _is_closed = False
@@ -105,6 +107,9 @@ class _InPlace(torch.optim.Optimizer):
         limit = self._max_norm if max_norm is None else max_norm
         _clipping.check_max_norm(limit)
         self._coefficient = None
+        gradient = self._a_gradient()
+        if gradient is not None:
+            self._clipped = weakref.ref(gradient)
         norm = self._norm_now()
         if error_if_nonfinite and not math.isfinite(norm):
             raise RuntimeError(f"the norm of the gradients is {norm}")
@@ -123,17 +128,28 @@ class _InPlace(torch.optim.Optimizer):
         which is for one step."""
         _clipping.check_max_norm(max_norm)
         factor, self._coefficient = self._coefficient, None
+        if self._clipped() is not self._a_gradient():
+            factor = None  # its gradients were dropped, without a step
         if max_norm is not None or factor is None:
             return (self._max_norm if max_norm is None else max_norm), 1.0
         return None, factor
+
+    def _a_gradient(self) -> torch.Tensor | None:
+        return next((param.grad for group in self.param_groups for param in group["params"] if param.grad is not None),
+                    None)
+
+    @torch._disable_dynamo
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As in torch. It forgets clip_grad_norm_(), too."""
+        self._coefficient = None
+        super().zero_grad(set_to_none)
 
     def _look_at_threads(self) -> None:
         self._steps += 1
         _moved_threads.look(self._steps)
 
     def _norm_now(self) -> float:
-        return _clipping.norm_in_place([param.grad for group in self.param_groups for param in group["params"]
-                                        if param.grad is not None])
+        return _clipping.norm_in_place(param for group in self.param_groups for param in group["params"])
 
     def _step_all(self, grad_scale: float) -> None:
         parts, own, roster = self._list.gather(self.param_groups, self.state)
@@ -247,14 +263,14 @@ class AdamW(_InPlace, torch.optim.AdamW):
     torch's own adam(), and a warning says how many parameters and why.
 
     **With a process.** Parameters step one by one: they may be frozen, unfrozen and lack gradients. What a program
-    writes to parameters and `state` between steps counts, also through .data. amsgrad, capturable, differentiable and
-    DTensors are refused. In mode exact a module's forward, state_dict(), parameters(), named_parameters() and
-    load_state_dict() wait, once the first step has seen its forward. A list of parameters that a program keeps, as for
-    an EMA of its own, and `model.fc.weight` do not: call synchronize() before you read those between step() and
-    forward. A gradient of a parameter that nobody has waited for is refused. What is written to a parameter while its
-    step is running stays, and that step is lost; a warning says so. Optimizer post-hooks find the step done, so they
-    cost its hiding. Ctrl-C and signal handlers that raise may end a call anywhere: a step that was handed over is
-    finished, counted and sent in any case.
+    writes to parameters and `state` counts, also through .data: to `state` after synchronize(). amsgrad, capturable,
+    differentiable and DTensors are refused. In mode exact a module's forward, state_dict(), parameters(),
+    named_parameters() and load_state_dict() wait, once the first step has seen its forward. A list of parameters that a
+    program keeps, as for an EMA of its own, and `model.fc.weight` do not: call synchronize() before you read those
+    between step() and forward. A gradient of a parameter that nobody has waited for is refused. What is written to a
+    parameter while its step is running stays, and that step is lost; a warning says so. Optimizer post-hooks find the
+    step done, so they cost its hiding. Ctrl-C and signal handlers that raise may end a call anywhere: a step that was
+    handed over is finished, counted and sent in any case.
 
     bf16 and fp16 parameters have fp32 moments and an fp32 `master` in their state. The parameter is the truth: where it
     is not the rounded master, it wins.

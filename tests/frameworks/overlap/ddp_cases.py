@@ -22,6 +22,10 @@ def train(rank, mode, clip, micro_batches, has_hook, plan):
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
         ddp.register_comm_hook(None, allreduce_hook)
+    # torch cannot take the hook of the first one back.
+    with zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=mode, plan=plan) as optimizer:
+        loss_of(ddp, rank).backward()
+        optimizer.step()
     with zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=mode, clip_grad_norm=clip, plan=plan) as optimizer:
         counted, losses = Counted(optimizer) if mode == "exact" else None, []
         for step in range(STEPS):

@@ -52,6 +52,7 @@ class Stream:
 
     def close(self):
         self.catch_up(len(self.done_or_queued))
+        self.device.host.merge(self.seen)
 
     def copy(self, to, source):
         self.read([source], copies=[to])

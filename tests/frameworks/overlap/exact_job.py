@@ -74,15 +74,18 @@ def watched(optimizer, double, submitting):
 
 
 def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, forward=forward,
-          backward_ends=lambda optimizer: None):
+          backward_ends=lambda optimizer: None, has_two_streams=False, ends=lambda optimizer: optimizer.synchronize()):
     """Returns losses, parameters and moments, and the last norm.
 
     is_stopped: the optimizer process stands still as each forward begins, so that whoever does not wait finds old
-    values. dropped_at: in this step the gradients of a first backward are dropped."""
+    values. dropped_at: in this step the gradients of a first backward are dropped. has_two_streams: backward computes
+    the gradients of weights and of biases on two. ends: what comes after the last step."""
     model, double = make_model(), Double()
     vars(model)["double"] = double
 
     def arrived(param):
+        if has_two_streams:
+            double._current = double._first if param.dim() > 1 else other
         double.reads(param)
         double.writes(param.grad)
 
@@ -104,7 +107,13 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
                 pauses.append(pause(pid))
             inputs = torch.randn(20, 10, generator=generator)
             loss = torch.nn.functional.mse_loss(forward(model, step, inputs), torch.tanh(inputs[:, :7]))
+            if has_two_streams:
+                double.use_another_stream()
+                other, double._current = double._current, double._first
             loss.backward()
+            if has_two_streams:
+                double._current = double._first
+                double._first.wait(other.record())
             losses.append(loss.item())
             backward_ends(optimizer)
             if step == dropped_at and number == 0:
@@ -119,11 +128,11 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
         if overlap == "late":
             time.sleep(0.015)
             assert all(map(torch.equal, before, params)), "a parameter has changed between two steps"
-    optimizer.synchronize()
+    ends(optimizer)
     double.reads(*params)
     assert len(waits) == STEPS, "a step was not waited for to its end"
     values = [param.detach().clone() for param in params]
-    moments = [optimizer.state[param]["exp_avg_sq"].clone() for param in params]
+    moments = [optimizer.state[param]["exp_avg_sq"].clone() for param in params if optimizer._live is not None]
     norm = optimizer.grad_norm
     for each in pauses:
         each.join()
@@ -142,6 +151,20 @@ def pause(pid):
 def drop(params):
     for param in params:
         param.grad = None
+
+
+def collect(optimizer):
+    """Does what happens to an optimizer that nobody has closed, after one more forward."""
+    for double in optimizer._devices.values():
+        double.reads(*optimizer.param_groups[0]["params"])
+    optimizer._finalizer()
+    optimizer._live = None
+
+
+def with_copies_of(size, train, **more):
+    """Lets gradients of so many bytes be copied together."""
+    with unittest.mock.patch.object(_gradients, "_AT_ONCE", size):
+        train(**more)
 
 
 def average(optimizer):
@@ -167,6 +190,8 @@ CASES = {"plain": exact_is_off, "clipped": lambda: exact_is_off(clip=0.05),
          "seen later": lambda: exact_is_off(forward=forward_of_parts),
          "two streams": lambda: exact_is_off(forward=forward_on_two_streams),
          "averaged twice": lambda: exact_is_off(clip=0.05, backward_ends=average),
+         "gradients of two streams": lambda: with_copies_of(12_000, exact_is_off, has_two_streams=True),
+         "late, collected": lambda: train("late", is_stopped=True, ends=collect),
          "late": lambda: train("late", is_stopped=True)}
 
 

@@ -1,0 +1,157 @@
+"""What happens rarely in mode exact, and changes no bit either. Costs 4 s."""
+
+import gc
+import math
+import os
+import signal
+import threading
+import unittest
+import warnings
+
+import exact_cases
+import torch
+from exact_cases import Case, loss_of, make_model, values_of
+from zf_runtime import ZfError
+
+
+def pause(optimizer):
+    """Lets the optimizer process stand still for a moment, if there is one: whoever does not wait finds old values."""
+    if optimizer.overlap == "exact":
+        pid = optimizer.runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.02, os.kill, (pid, signal.SIGCONT)).start()
+
+
+class Tied(torch.nn.Module):
+    """Two modules with one weight. The head is not called in the first steps."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.body, self.head = torch.nn.Linear(10, 10), torch.nn.Linear(10, 10)
+        self.head.weight, self.head.bias = self.body.weight, self.body.bias
+
+    def forward(self, inputs):
+        return self.body(inputs)[:, :7]
+
+
+class Rare(Case):
+    def test_a_module_whose_parameters_another_has_read(self):
+        def program(make):
+            model, seen = Tied(), []
+            optimizer = make(model.parameters())
+            for step in range(5):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                pause(optimizer)
+                optimizer.step()
+                if step > 1:
+                    seen.append(model.head(torch.ones(1, 10)).detach())
+            return seen + values_of(model)
+
+        self.same(program)
+
+    def test_clipping_is_forgotten_with_its_gradients(self):
+        """As where a step is skipped: a loss scaler has found an infinite gradient, or the program goes on."""
+        def program(drop):
+            def run(make):
+                model = make_model()
+                optimizer = make(model.parameters())
+                for step in range(4):
+                    loss_of(model, step).backward()
+                    if step % 2 == 0:
+                        optimizer.clip_grad_norm_(max_norm=1e-6)
+                    else:
+                        optimizer.step()
+                    drop(model, optimizer)
+                return values_of(model)
+
+            return run
+
+        def plain(make):
+            model = make_model()
+            optimizer = make(model.parameters())
+            for step in (1, 3):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                optimizer.step()
+            return values_of(model)
+
+        wanted = self.same(plain, eps=1e-3)
+        for drop in (lambda model, _: model.zero_grad(), lambda _, optimizer: optimizer.zero_grad(set_to_none=False)):
+            for mine, theirs in zip(self.same(program(drop), eps=1e-3), wanted):
+                self.assertTrue(torch.equal(mine, theirs))
+
+    def test_a_norm_that_is_asked_for_now_and_then(self):
+        """Nobody has written gradients, so nobody is told that they were."""
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*the plan is for mode")
+        warnings.filterwarnings("ignore", message=".*with parameters on the CPU")
+
+        def program(make):
+            model = make_model()
+            optimizer = make(model.parameters())
+            for step in range(8):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                optimizer.step(max_norm=0.05 if step % 3 == 2 else None)
+            self.assertTrue(optimizer.overlap == "off" or optimizer._live.gradients.is_early)
+            return values_of(model)
+
+        self.same(program)
+
+    def test_a_step_that_is_refused_is_not_the_last(self):
+        model, undisturbed = make_model(), make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+        other = self.ours(undisturbed.parameters(), "off")
+        for step in range(5):
+            for net, each in ((model, optimizer), (undisturbed, other)):
+                each.zero_grad()
+                loss_of(net, step).backward()
+            if step == 2:
+                optimizer.param_groups[0]["lr"] = 1e300  # infinite in fp32
+                with self.assertRaisesRegex(ZfError, "step_size is -inf"):
+                    optimizer.step()
+                optimizer.param_groups[0]["lr"] = 1e-2
+            optimizer.step()
+            other.step()
+        for mine, theirs in zip(values_of(model), values_of(undisturbed)):
+            self.assertTrue(torch.equal(mine, theirs))
+
+    def test_a_norm_of_complex_and_sparse_gradients(self):
+        param = torch.nn.Parameter(torch.tensor([3.0 + 4.0j, 1.0j, 2.0]))
+        optimizer = self.ours([param], "off", clip_grad_norm=0.1)
+        (param.abs() ** 2).sum().backward()
+        optimizer.step()
+        self.assertAlmostEqual(optimizer.grad_norm, 2 * math.sqrt(25 + 1 + 4), places=5)
+        for mode in self.modes:
+            embedding = torch.nn.Embedding(5, 3, sparse=True)
+            optimizer = self.ours(embedding.parameters(), mode, clip_grad_norm=0.1)
+            embedding(torch.tensor([1, 2])).sum().backward()
+            with self.assertRaisesRegex(ZfError, "sparse gradient.*SparseAdam"):
+                optimizer.step()
+
+    def test_an_optimizer_that_nobody_closes_leaves_nothing_on_the_model(self):
+        for mode in ("exact", "late"):
+            model = make_model()
+            optimizer = exact_cases.zf_runtime.AdamW(model.parameters(), overlap=mode, plan=exact_cases.plan())
+            for step in range(2):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                optimizer.step()
+            pid = optimizer.runtime.stats().worker_pid
+            before = values_of(model)
+            del optimizer
+            gc.collect()
+            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+            self.assertEqual(mode == "late", not all(map(torch.equal, before, model.parameters())), "the step was lost")
+            for module in model.modules():
+                self.assertNotIn("parameters", vars(module))
+                self.assertEqual(len(module._forward_pre_hooks) + len(module._state_dict_pre_hooks), 0)
+            for param in model.parameters():
+                self.assertFalse(param._post_accumulate_grad_hooks)
+            self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
