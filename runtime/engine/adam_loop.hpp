@@ -7,10 +7,10 @@
 // intrinsics and C functions (tests/unit/engine/no_shared_code.sh checks the object files).
 //
 // A Lane has: width; F (width floats); set(x); load, store (any address); stream (64-byte aligned slices,
-// past the caches); load_grad<type>(base, i); stream_copy<type>(base, i, value); store_copy, the same by an
-// ordinary store to any address; where_rounded<type>(base, i, p, other), which is p where the 16-bit elements
-// at `base` + i are the bits of p rounded, and `other` elsewhere; mul, fma(a, b, c) = a·b + c rounded once;
-// div; sqrt; nan_made_canonical; fence().
+// past the caches if passes_caches); load_grad<type>(base, i); stream_copy<type>(base, i, value); store_copy,
+// the same by an ordinary store to any address; where_rounded<type>(base, i, p, other), which is p where the
+// 16-bit elements at `base` + i are the bits of p rounded, and `other` elsewhere; mul, fma(a, b, c) = a·b + c
+// rounded once; div; sqrt; nan_made_canonical; fence().
 #pragma once
 
 #include <assert.h>

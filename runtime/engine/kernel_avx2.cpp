@@ -14,6 +14,7 @@ struct Avx2Lane {
   static F set(float x) { return _mm256_set1_ps(x); }
   static F load(const float* at) { return _mm256_loadu_ps(at); }
   static void store(float* at, F value) { _mm256_storeu_ps(at, value); }
+  static constexpr bool passes_caches = true;
   static void stream(float* at, F value) { _mm256_stream_ps(at, value); }
   static void fence() { _mm_sfence(); }
 

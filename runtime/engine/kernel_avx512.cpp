@@ -18,6 +18,7 @@ struct Avx512Lane {
   static F set(float x) { return _mm512_set1_ps(x); }
   static F load(const float* at) { return _mm512_loadu_ps(at); }
   static void store(float* at, F value) { _mm512_storeu_ps(at, value); }
+  static constexpr bool passes_caches = true;
   static void stream(float* at, F value) { _mm512_stream_ps(at, value); }
   static void fence() { _mm_sfence(); }
 

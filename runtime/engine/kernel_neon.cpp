@@ -15,6 +15,7 @@ struct NeonLane {
   static F load(const float* at) { return vld1q_f32(at); }
   static void store(float* at, F value) { vst1q_f32(at, value); }
   // There is a store-pair with a hint (STNP) and no store that goes past the caches.
+  static constexpr bool passes_caches = false;
   static void stream(float* at, F value) { vst1q_f32(at, value); }
   static void fence() {}
 

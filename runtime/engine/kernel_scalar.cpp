@@ -14,6 +14,7 @@ struct ScalarLane {
   static F set(float x) { return x; }
   static F load(const float* at) { return *at; }
   static void store(float* at, F value) { *at = value; }
+  static constexpr bool passes_caches = false;
   static void stream(float* at, F value) { *at = value; }
   static void fence() {}
 

@@ -62,6 +62,18 @@ void add_piece(typename Lane::S& sums, const char* at, size_t bytes, size_t piec
   add(padded, bytes - rest);
 }
 
+/// Copies a piece to `own`, and from there to `to`, past the caches where that can be: nobody reads it soon.
+template <class Lane>
+void copy_piece(char* to, const char* from, char* own, size_t bytes) {
+  memcpy(own, from, bytes);
+  if (Lane::passes_caches && bytes == kPieceBytes && reinterpret_cast<uintptr_t>(to) % 64 == 0) {
+    for (size_t i = 0; i < kPieceBytes; i += Lane::width * sizeof(float))
+      Lane::stream(reinterpret_cast<float*>(to + i), Lane::load(reinterpret_cast<const float*>(own + i)));
+  } else {
+    memcpy(to, own, bytes);
+  }
+}
+
 template <class Lane, ElementType kType>
 void add_squares_of_piece(const char* at, size_t bytes, double*& block_sums) {
   const size_t n = bytes / size_of(kType);
@@ -85,16 +97,17 @@ uint64_t read_blocks(const ReadArrays& arrays) {
     for (size_t at = begin; at < end; at += kPieceBytes) {
       const size_t size = end - at < kPieceBytes ? end - at : kPieceBytes;
       const char* piece = from + at;
+      alignas(64) char own[kPieceBytes];
       if (arrays.copy != nullptr) {
-        char* const to = static_cast<char*>(arrays.copy) + at;
-        memcpy(to, piece, size);
-        piece = to;  // whoever writes the array meanwhile does not part a digest from its copy
+        copy_piece<Lane>(static_cast<char*>(arrays.copy) + at, piece, own, size);
+        piece = own;  // whoever writes the array meanwhile does not part a digest from its copy
       }
       if (arrays.digest) add_piece<Lane>(sums, piece, size, (at - begin) / kPieceBytes);
       if (block_sums != nullptr) add_squares_of_piece<Lane, kType>(piece, size, block_sums);
     }
     digest += Lane::total(sums) * (mixed(block) | 1U);
   }
+  if (arrays.copy != nullptr) Lane::fence();  // the copy is there when this returns
   return digest;
 }
 

@@ -7,8 +7,6 @@ Whoever gives work to a stream keeps alive what that work reads, until an event 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import queue
 import threading
 from array import array
@@ -20,6 +18,7 @@ import torch
 from . import _digests, _local
 from ._latch import Latch
 from ._why_not import TYPES
+from ._yielding import yield_to_the_job
 
 
 class Reading(NamedTuple):
@@ -241,13 +240,6 @@ def _serve(work: queue.SimpleQueue[list[Callable[[], None]]], stream: ThreadStre
                 each()
             except BaseException as error:  # whoever waits for the next event gets it
                 stream.error = error
-
-
-def yield_to_the_job() -> None:
-    """Lets other threads of the process come first on the CPUs of this one: it works where they sleep."""
-    with contextlib.suppress(OSError):
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + 5)
 
 
 class Host:

@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
-from ._device import REACHED, Device, Event, Stream, yield_to_the_job
+from ._device import REACHED, Device, Event, Stream
 from ._digests import kind
 from ._latch import Latch
 from ._places import Arena, Place
 from ._timeline import Timeline
+from ._yielding import yield_to_the_job
 from .errors import ZfError
 from .runtime import Runtime
 

@@ -4,6 +4,9 @@ arena.
 
 --first is the first module's part of the parameters; the others are equal. forward takes 1.5 times the step.
 
+The last line compares medians with runtime/plan/period.hpp, by which mode exact exposes the first module's part of the
+step, and the copy and norm of the last gradient. Hidden is the part of what is exposed with "off" that a mode hides.
+
 step() and the sender read digests of gradients and parameters. With --digests asleep that takes the time of a GPU that
 reads 1 TB/s, and no CPU; with "cpu" the CPU of training reads them, as for parameters on the CPU."""
 
@@ -98,6 +101,17 @@ def timed(model, optimizer, count):
     return took
 
 
+def compared(turns, exposed_by_the_model):
+    """Returns hidden shares, the model's one, and how long the period of mode exact is beside the model's."""
+    exposed = {name: statistics.median(turn[name] - turn["base"] for turn in turns)
+               for name in ("off", "exact", "late")}
+    hidden = {f"hidden_{name}": statistics.median(1 - (turn[name] - turn["base"]) / (turn["off"] - turn["base"])
+                                                  for turn in turns) for name in ("exact", "late")}
+    periods = statistics.median(turn["exact"] / (turn["base"] + exposed_by_the_model) for turn in turns)
+    return {**{f"exposed_{name}_s": value for name, value in exposed.items()}, **hidden,
+            "hidden_by_the_model": 1 - exposed_by_the_model / exposed["off"], "period_by_the_models": periods}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--params", type=int, default=48_000_000)
@@ -131,13 +145,18 @@ def main():
         for layer in model:
             layer.forward_s = 1.5 * step_s / len(sizes)
     generator = random.Random(1)
+    turns = []
     for turn in range(options.turns):
         names = list(models)
         generator.shuffle(names)
         periods = {name: timed(models[name], optimizers[name], options.iterations) for name in names}
         report.say(turn=turn, step_s=step_s, **periods)
+        turns.append(periods)
     exact = optimizers["exact"]
-    report.say(first=first, elements=sum(sizes), spans=len(exact.timeline()))
+    spans = exact.timeline()
+    last_gradient_s = statistics.median(span.end_ns - span.begin_ns for span in spans if span.kind == "copy") / 1e9
+    report.say(first=first, elements=sum(sizes), last_gradient_s=last_gradient_s,
+               **compared(turns, first * step_s + last_gradient_s))
     if options.timeline:
         exact.save_timeline(options.timeline)
     for name in ("off", "exact", "late"):

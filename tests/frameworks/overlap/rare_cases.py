@@ -1,8 +1,10 @@
 """What happens rarely in mode exact, and changes no bit either. Costs 4 s."""
 
+import ctypes
 import gc
 import math
 import os
+import platform
 import signal
 import threading
 import unittest
@@ -11,7 +13,7 @@ import warnings
 import exact_cases
 import torch
 from exact_cases import Case, loss_of, make_model, values_of
-from zf_runtime import ZfError
+from zf_runtime import ZfError, _yielding
 
 
 def pause(optimizer):
@@ -130,6 +132,22 @@ class Rare(Case):
             embedding(torch.tensor([1, 2])).sum().backward()
             with self.assertRaisesRegex(ZfError, "sparse gradient.*SparseAdam"):
                 optimizer.step()
+
+    def test_our_threads_let_those_of_the_job_go_first(self):
+        found = []
+
+        def look():
+            _yielding.yield_to_the_job()
+            buffer = ctypes.create_string_buffer(_yielding._ATTRIBUTES.size)
+            ctypes.CDLL(None).syscall(_yielding._GETATTR[platform.machine()], 0, buffer, len(buffer), 0)
+            found.extend(_yielding._ATTRIBUTES.unpack(buffer.raw))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        self.assertEqual(found[3], min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5))
+        if tuple(map(int, platform.release().split(".")[:2])) >= (6, 12):
+            self.assertEqual(found[5], 50_000_000)
 
     def test_an_optimizer_that_nobody_closes_leaves_nothing_on_the_model(self):
         for mode in ("exact", "late"):
