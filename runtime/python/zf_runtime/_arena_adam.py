@@ -499,16 +499,16 @@ def _refuse_settings(group: dict[str, Any]) -> None:
 
 
 def _cut(places: Sequence[Place]) -> list[list[Place]]:
-    """Returns the places in pieces of one device each, some 32 in all."""
+    """Returns the places in pieces of one device each, some 32 in all; a large one by itself."""
     least = max(1 << 20, sum(place.param.nbytes for place in places) // 32)
     pieces: list[list[Place]] = []
     size = least
     for place in places:
-        if size >= least or pieces[-1][0].kind[2] != place.kind[2]:
+        if size >= least or pieces[-1][0].kind[2] != place.kind[2] or place.is_large:
             pieces.append([])
             size = 0
         pieces[-1].append(place)
-        size += place.param.nbytes
+        size += max(place.param.nbytes, place.is_large * least)
     return pieces
 
 

@@ -47,6 +47,9 @@ class Stream(Protocol):
     def send(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> list[Reading]:
         """Copies each source to its target. Returns the digests of the targets."""
 
+    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
+        """Returns the digest of a target to which all of the source was copied."""
+
     def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
         """Returns for each pair of digests whether they differ, after a wait for the stream."""
 
@@ -103,6 +106,9 @@ class CudaStream:
         for source, target in zip(sources, targets):
             self.copy(target, source)
         return self.read(targets, digest=True)
+
+    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
+        return self.read([target], digest=True)[0]
 
     def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
         with torch.cuda.stream(self._stream):
@@ -162,6 +168,9 @@ class HostStream:
         self.read(sources, copies=targets)
         return self.read(targets, digest=True)
 
+    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
+        return self.read([target], digest=True)[0]
+
     def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
         return _digests.differing(pairs)
 
@@ -216,6 +225,10 @@ class ThreadStream:
         found: list[Reading] = []
         self._given.append(lambda: found.extend(self._own.send(sources, targets)))
         return found
+
+    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
+        self.record().synchronize()
+        return self._own.sent(source, target)
 
     def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
         self.record().synchronize()

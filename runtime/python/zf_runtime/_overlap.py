@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from ._device import REACHED, Device, Event, Stream
+from ._device import REACHED, Device, Event, Reading, Stream
 from ._digests import kind
 from ._latch import Latch
 from ._places import Arena, Place
@@ -33,10 +33,13 @@ _LOOK_S = 0.2  # how often a wait looks whether the follower still lives
 
 
 class Share:
-    """Parameters on one device that are sent together, and waited for together."""
+    """Parameters on one device that are sent together, and waited for together. A large one has a share of its own."""
 
     def __init__(self, places: Sequence[Place]):
         self.places = list(places)
+        # The last one's end is that of all before it: they are stepped in this order.
+        self.last = next((place for place in reversed(self.places) if place.shape.elements), self.places[-1])
+        self.ends = self.last.ends if len(self.places) == 1 else [self.last.shape.elements]  # of its pieces
         self.device = self.places[0].kind[2]
         self.sent = Latch()  # set when `event` is known
         self.event: Event = REACHED  # reached when the parameters hold the step's results
@@ -128,30 +131,40 @@ class Follower:
         for device, event in turn.readers.items():
             self._streams[device].wait(event)
         for number, share in enumerate(turn.shares):
-            last = next((place for place in reversed(share.places) if place.shape.elements), None)
-            if last is not None:  # its end is that of all before it: they are stepped in this order
-                runtime.progress(last.index, last.shape.elements, ticket=ticket)
+            if share.last.shape.elements:
+                runtime.progress(share.last.index, share.ends[0], ticket=ticket)
             done = time.perf_counter_ns()
-            self._send(turn, share)
+            self._send(turn, share, ticket)
             self._timeline.add("step", turn.number, number, began, done)
             began = time.perf_counter_ns()
             self._timeline.add("send", turn.number, number, done, began)
         runtime.wait(ticket)
 
-    def _send(self, turn: Turn, share: Share) -> None:
-        """Gives the parameters of a share their new values, but for those that the program has written meanwhile."""
+    def _send(self, turn: Turn, share: Share, ticket: int) -> None:
+        """Gives the parameters of a share their new values, but for those that the program has written meanwhile. The
+        first piece of the step must be done."""
         stream = self._streams[share.device]
         same = [place for place in share.places if kind(place.param) == place.kind]
         readings = stream.read([place.param for place in same], digest=True)
         differs = stream.differing([(reading.digest, place.digest) for reading, place in zip(readings, same)])
         places = [place for place, written in zip(same, differs) if not written]
         turn.lost += [place for place in share.places if place not in places]
-        readings = stream.send([place.values for place in places], [place.param for place in places])
+        if places and len(share.ends) > 1:
+            readings = [self._send_pieces(share.last, share.ends, stream, ticket)]
+        else:
+            readings = stream.send([place.values for place in places], [place.param for place in places])
         for place, reading in zip(places, readings):
             torch.autograd.graph.increment_version(place.param)
             place.digest = reading.digest
         share.event = stream.record()
         share.sent.set()
+
+    def _send_pieces(self, place: Place, ends: Sequence[int], stream: Stream, ticket: int) -> Reading:
+        values, param = place.values.view(-1), place.param.detach().view(-1)
+        for begin, end in zip((0, *ends), ends):
+            self._arena.runtime.progress(place.index, end, ticket=ticket)
+            stream.copy(param[begin:end], values[begin:end])
+        return stream.sent(place.values, place.param)
 
 
 class Overlap:

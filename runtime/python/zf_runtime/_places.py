@@ -20,6 +20,12 @@ _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 
 
+# A large parameter is stepped in pieces of chunk_bytes, and each is sent while the next one is stepped.
+PIECE_BYTES = 4 << 20  # at least
+PIECES = 16  # at most
+_GRAIN = 2048  # elements: a chunk is a multiple
+
+
 class Place:
     """One parameter and its memory in the arena.
 
@@ -40,6 +46,20 @@ class Place:
         self.first_element = first_element if _formats.has_bf16_moments(settings) else None
         self.shape = Group(elements=param.numel(), grad_type=half or "f32", copy_type=half, grad_buffers=buffers,
                            state_format=_FORMAT_NAMES[number], first_element=self.first_element or 0)
+        self.is_large = False
+        self.ends = [param.numel()]  #: of the pieces, in elements
+
+    @property
+    def result_bytes(self) -> int:
+        """The size of what crosses to a GPU after a step."""
+        return self.shape.elements * (2 if self.shape.copy_type else 4)
+
+    def cut(self, chunk_bytes: int) -> None:
+        """Cuts a large parameter into pieces."""
+        piece = max(1, chunk_bytes * self.shape.elements // max(1, self.result_bytes) // _GRAIN) * _GRAIN
+        if self.shape.elements >= 2 * piece and self.param.is_contiguous():
+            self.is_large = True
+            self.ends = [*range(piece, self.shape.elements, piece), self.shape.elements]
 
     def attach(self, runtime: Runtime, count: torch.Tensor) -> None:
         """Takes the views, and the parameter's value into them."""
@@ -174,7 +194,12 @@ class Arena:
         self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
         self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
         self.registration: HostRegistration | None = None
-        self.runtime = Runtime(groups=[place.shape for place in self.places], **options)
+        chunk_bytes = options.get("chunk_bytes") or max(
+            PIECE_BYTES, max((place.result_bytes for place in self.places), default=0) // PIECES)
+        for place in self.places:
+            place.cut(chunk_bytes)
+        self.runtime = Runtime(groups=[place.shape for place in self.places],
+                               **{**options, "chunk_bytes": chunk_bytes})
         try:
             for place in self.places:
                 place.attach(self.runtime, self.counts[place.index])

@@ -29,7 +29,7 @@ REMOVED = {
     "the sender waits for readers of old weights": (
         "_overlap.py", "self._streams[device].wait(event)", "pass", "plain"),
     "the sender waits for the step": (
-        "_overlap.py", "runtime.progress(last.index, last.shape.elements, ticket=ticket)", "pass", "plain"),
+        "_overlap.py", "runtime.progress(share.last.index, share.ends[0], ticket=ticket)", "pass", "plain"),
     "a step is waited for to its end": ("_overlap.py", "        runtime.wait(ticket)\n", "", "plain"),
     "an event after the sent weights": ("_overlap.py", "share.event = stream.record()", "pass", "plain"),
     "step() waits for its count": ("_overlap.py", "        self._wait(turn.submitted, turn)\n\n    def readers",

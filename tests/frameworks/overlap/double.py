@@ -61,6 +61,9 @@ class Stream:
         self.read(sources, copies=targets)
         return self.read(targets, digest=True)
 
+    def sent(self, source, target):
+        return self.read([target], digest=True)[0]
+
     def differing(self, pairs):
         if any(isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) for now, then in pairs):
             self.record().synchronize()

@@ -100,7 +100,8 @@ class Case(unittest.TestCase):
             self.assertTrue(equal, f"result {number}: {mine} is not {theirs}")
         return got
 
-    def trained(self, each_step=lambda model, optimizer, step: None, steps=8, model=make_model, zero=True, **options):
+    def trained(self, each_step=lambda model, optimizer, step: None, steps=8, model=make_model, zero=True,
+                loss=loss_of, **options):
         """Trains in both modes; each_step() is called between backward and step()."""
         def program(make):
             net, losses = model(), []
@@ -108,11 +109,11 @@ class Case(unittest.TestCase):
             for step in range(steps):
                 if zero:
                     optimizer.zero_grad()
-                loss = loss_of(net, step)
-                loss.backward()
+                found = loss(net, step)
+                found.backward()
                 each_step(net, optimizer, step)
                 optimizer.step()
-                losses.append(loss.item())
+                losses.append(found.item())
             optimizer.synchronize()
             return [*losses, *values_of(net)]
 

@@ -8,12 +8,13 @@ import platform
 import signal
 import threading
 import unittest
+import unittest.mock
 import warnings
 
 import exact_cases
 import torch
-from exact_cases import Case, loss_of, make_model, values_of
-from zf_runtime import ZfError, _yielding
+from exact_cases import Case, batch, loss_of, make_model, values_of
+from zf_runtime import ZfError, _places, _yielding
 
 
 def pause(optimizer):
@@ -132,6 +133,43 @@ class Rare(Case):
             embedding(torch.tensor([1, 2])).sum().backward()
             with self.assertRaisesRegex(ZfError, "sparse gradient.*SparseAdam"):
                 optimizer.step()
+
+    def test_a_large_parameter_is_sent_in_pieces_that_are_final(self):
+        def model():
+            torch.manual_seed(1)
+            return torch.nn.Sequential(torch.nn.Linear(10, 300), torch.nn.Linear(300, 300), torch.nn.Linear(300, 7))
+
+        with unittest.mock.patch.object(_places, "PIECE_BYTES", 20_000):
+            self.trained(model=model, clip_grad_norm=0.05)
+            for dtype in (torch.bfloat16, torch.float16):
+                def loss(net, step, dtype=dtype):
+                    inputs, targets = (each.to(dtype) for each in batch(step))
+                    return torch.nn.functional.mse_loss(net(inputs), targets)
+
+                self.trained(model=lambda dtype=dtype: model().to(dtype), loss=loss)
+            net, calls = model(), []
+            optimizer = self.ours(net.parameters(), "exact")
+            sender = optimizer._live.overlap.follower._streams[torch.device("cpu")]
+            copy, progress = sender.copy, optimizer.runtime.progress
+            sender.copy = lambda to, source: (calls.append(("copy", to.numel())), copy(to, source))
+            optimizer.runtime.progress = lambda index, elements, **more: (
+                progress(index, elements, **more), calls.append((index, elements)))
+            for step in range(2):
+                optimizer.zero_grad()
+                loss_of(net, step).backward()
+                optimizer.step()
+            optimizer.synchronize()
+        large, ends = optimizer._live.arena.of[net[1].weight].index, optimizer._live.arena.of[net[1].weight].ends
+        self.assertGreater(len(ends), 10)
+        at, done = 0, []
+        for what, elements in calls:
+            if what == "copy":
+                at += elements
+                self.assertLessEqual(at, done[-1] if done else 0)
+                at = 0 if at == 90_000 else at
+            elif what == large:
+                done.append(elements)
+        self.assertEqual(done, [end for _ in range(2) for end in (ends[0], *ends)])
 
     def test_our_threads_let_those_of_the_job_go_first(self):
         found = []
