@@ -10,11 +10,52 @@ from mounted_gpus import MOUNT, MountedGpusTest
 from zf_cli import BINARY, SOURCE, clean_environment
 
 PROGRAM = """
-import json, sys
+import json, os, sys, time
 from zf_runtime import bind
+if os.environ.get("LATER"):
+    from zf_runtime import _peers
+    _peers._PATIENCE_S = 1
+    os.environ.update(json.loads(os.environ["LATER"]))
+time.sleep(float(os.environ.get("WAITS", 0)))
 binding = bind(*map(int, sys.argv[1:]))
 print(json.dumps({"bound": bool(binding), "cpus": sorted(binding.cpus), "source": binding.source, "plan": binding.plan,
-                  "errors": binding.errors, "text": str(binding)}))
+                  "errors": binding.errors, "text": str(binding),
+                  "notes": [note for note in binding.notes if "run fewer ranks" not in note]}), flush=True)
+sys.stdin.read()
+"""
+# What a worker of Ray knows, without Ray: its GPUs, those of the node, and whether Ray Train has started it.
+WORKER = """
+import json, os, sys, types
+gpus, of_node, is_trains = json.loads(os.environ["RAY"])
+def train_context():
+    if not is_trains:
+        raise RuntimeError("not in a function of Ray Train")
+    return types.SimpleNamespace(get_local_rank=lambda: int(sys.argv[1]), get_local_world_size=lambda: 2)
+context = types.SimpleNamespace(get_assigned_resources=lambda: {"GPU": float(len(gpus))}, get_node_id=lambda: "this")
+ray = types.SimpleNamespace(WORKER_MODE=1, get_gpu_ids=lambda: gpus, get_runtime_context=lambda: context,
+                            nodes=lambda: [{"NodeID": "other", "Resources": {"GPU": 8.0}},
+                                           {"NodeID": "this", "Resources": {"GPU": of_node} if of_node else {}}])
+worker = types.SimpleNamespace(global_worker=types.SimpleNamespace(connected=True, mode=1))
+sys.modules.update({"ray": ray, "ray._private.worker": worker,
+                    "ray.train": types.SimpleNamespace(get_context=train_context)})
+""" + PROGRAM
+# Starts each rank with variables of its own, and lets them live until all have said what they did. A rank whose
+# variables have SHELL sets them in a shell of its own, which stays above it; one with AFTER starts so much later.
+LAUNCHER = """
+import json, os, subprocess, sys, time
+ranks = []
+for words, own in json.loads(sys.argv[1]):
+    time.sleep(float(own.pop("AFTER", 0)))
+    environment = os.environ | own
+    if own.pop("SHELL", ""):
+        setting = " ".join(f"{name}={value}" for name, value in own.items() if "RANK" not in name)
+        words = ["sh", "-c", f'export {setting}; "$@"; exit', "sh", *words]
+        environment = os.environ | {name: value for name, value in own.items() if "RANK" in name}
+    ranks.append(subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+print(json.dumps([json.loads(rank.stdout.readline()) for rank in ranks]))
+for rank in ranks:
+    rank.stdin.close()
+    rank.wait()
 """
 
 
@@ -29,13 +70,31 @@ class BindGpus(MountedGpusTest):
 
     def bind(self, *arguments: int, before=(), **variables: str) -> dict:
         """Runs bind() with these GPUs, and without zf-tune's own variables. Returns what it did."""
+        return self.run_json(*before, *self.program(*arguments), **variables)
+
+    def program(self, *arguments: int) -> list[str]:
+        return [sys.executable, "-B", "-c", PROGRAM, *map(str, arguments)]
+
+    def run_json(self, *words: str, **variables: str):
         environment = clean_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY) | variables
-        words = ["unshare", "--mount", "sh", "-c", MOUNT, "sh", *before, sys.executable, "-B", "-c", PROGRAM,
-                 *map(str, arguments)]
-        ran = subprocess.run(words, cwd=self.folder, env=environment | {"OPEN": "", "REFUSED": ""}, timeout=50,
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        ran = subprocess.run(["unshare", "--mount", "sh", "-c", MOUNT, "sh", *words], cwd=self.folder, timeout=100,
+                             env=environment | {"OPEN": "", "REFUSED": ""}, stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, check=False)
         self.assert_exit(ran, 0)
         return json.loads(ran.stdout)
+
+    def bind_ranks(self, *own: dict[str, str], arguments=None, **variables: str) -> list[dict]:
+        """Runs a launcher and its ranks: by torchrun's variables, or with arguments of bind(). `own`: the variables of
+        each rank. Returns what each rank did; all are bound, and no two have a CPU in common."""
+        ranks = []
+        for rank, mine in enumerate(own):
+            given = {} if arguments else {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(len(own))}
+            ranks.append((self.program(*(arguments[rank] if arguments else ())), given | mine))
+        said = self.run_json(sys.executable, "-B", "-c", LAUNCHER, json.dumps(ranks), **variables)
+        self.assertTrue(all(rank["bound"] for rank in said), said)
+        cpus = [cpu for rank in said for cpu in rank["cpus"]]
+        self.assertEqual(len(set(cpus)), len(cpus), "\n".join(rank["text"] for rank in said))
+        return said
 
     def assert_same(self, said: dict, gpu: int):
         self.assertEqual((said["bound"], said["cpus"]), (True, self.homes[gpu]["cpus"]), said["text"])
@@ -54,7 +113,8 @@ class BindGpus(MountedGpusTest):
             self.assert_same(self.bind(CUDA_VISIBLE_DEVICES=self.gpus[gpu].uuid), gpu)
             self.assert_same(self.bind(LOCAL_RANK=str(gpu), LOCAL_WORLD_SIZE="2"), gpu)
             self.assert_same(self.bind(gpu, 2), gpu)
-        self.assert_same(self.bind(LOCAL_RANK="0", LOCAL_WORLD_SIZE="2", CUDA_VISIBLE_DEVICES="1,0"), 1)
+        for rank, said in enumerate(self.bind_ranks({}, {}, CUDA_VISIBLE_DEVICES="1,0")):
+            self.assert_same(said, 1 - rank)
 
     def test_of_a_rank_that_has_one_gpu_the_gpu_counts(self):
         """Two jobs on one node have a rank 0 each."""
@@ -75,19 +135,98 @@ class BindGpus(MountedGpusTest):
         self.assertFalse(said["bound"])
         self.assertIn("GPU GPU-nowhere cannot be found among the GPUs of this node", said["errors"][0])
 
-    def test_ranks_that_share_one_visible_gpu_share_no_cpu(self):
-        """All have the launcher's CUDA_VISIBLE_DEVICES. The shell is the launcher."""
-        shell = ["sh", "-c", '"$@"; exit', "sh"]
-        said = [self.bind(before=shell, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2", CUDA_VISIBLE_DEVICES="1")
-                for rank in (0, 1)]
-        self.assertTrue(all(rank["bound"] for rank in said), said)
-        self.assertEqual(set(said[0]["cpus"]) & set(said[1]["cpus"]), set())
+    def test_ranks_that_each_have_a_gpu_have_its_home(self):
+        """Whoever has set it: the launcher, or a shell of each rank, which may stay above it."""
+        for own in ({}, {"SHELL": "yes"}):
+            for arguments in (None, [(0, 2), (1, 2)]):
+                if own and arguments:
+                    continue  # nothing says which shell belongs to the job
+                said = self.bind_ranks(own | {"CUDA_VISIBLE_DEVICES": "1"}, own | {"CUDA_VISIBLE_DEVICES": "0"},
+                                       arguments=arguments)
+                for rank, gpu in ((0, 1), (1, 0)):
+                    self.assert_same(said[rank], gpu)
+                    self.assertEqual((said[rank]["notes"], said[rank]["source"]),
+                                     ([], f"GPU {self.gpus[gpu].address}"))
+
+    def test_ranks_that_share_one_visible_gpu_divide_its_home(self):
+        """If that has two cores: here on a node with one GPU for both CPUs. tests/guest has one with more."""
+        for own in ({}, {"SHELL": "yes"}):
+            mine = own | {"CUDA_VISIBLE_DEVICES": "1"}  # not in the launcher's variables: mpirun -x
+            for rank in self.bind_ranks(mine, mine):
+                self.assertRegex(rank["notes"][0], "^the ranks divide the whole node, as they cannot divide CPU . of ")
+        for path in (self.folder / "pci/devices").glob("0000:20*"):
+            path.rename(self.folder / path.name)
+        for own, variables in (({"CUDA_VISIBLE_DEVICES": "0"}, {}), ({}, {"CUDA_VISIBLE_DEVICES": "0"})):
+            said = self.bind_ranks(own, own, **variables)
+            self.assertEqual([rank["notes"] for rank in said], [[], []])
+
+    def test_ranks_whose_lists_cross_share_no_cpu(self):
+        """A list per rank, with its own GPU first; or a GPU that one rank has alone, and one that two share."""
+        for lists in (("0,1", "1,0"), ("1", "0,1"), ("1", ""), ("", "0")):
+            with self.subTest(lists):
+                for rank in self.bind_ranks(*({"CUDA_VISIBLE_DEVICES": gpus} for gpus in lists)):
+                    self.assertEqual(rank["plan"], "a plan for 2 ranks", rank["text"])
+
+    def test_a_list_that_other_ranks_cannot_see_counts_for_none(self):
+        """It was set in the script, after the process was started."""
+        for first, second in (("0", "0"), ("0", "1"), ("1", "0")):
+            said = self.bind_ranks(*({"LATER": json.dumps({"CUDA_VISIBLE_DEVICES": gpu})} for gpu in (first, second)))
+            for rank in said:
+                self.assertIn("was set in this process itself", rank["notes"][0])
+
+    def test_a_rank_that_starts_late_knows_that_others_have_given_up(self):
+        """The patience is 1 s here."""
+        own = {"LATER": "{}", "CUDA_VISIBLE_DEVICES": "1"}
+        said = self.bind_ranks(own, own | {"CUDA_VISIBLE_DEVICES": "0", "AFTER": "3"})
+        for rank in said:
+            self.assertIn("of which not all 2 were seen", rank["notes"][0])
+        for rank in self.bind_ranks(own, own | {"CUDA_VISIBLE_DEVICES": "0", "WAITS": "3"}):
+            self.assertEqual(rank["notes"], [])
+
+    def test_without_a_number_a_gpu_that_another_process_has_too_is_nobodys(self):
+        said = self.run_json(sys.executable, "-B", "-c", LAUNCHER,
+                             json.dumps([(self.program(), {"CUDA_VISIBLE_DEVICES": "1", "WAITS": "1"})] * 2))
+        for one in said:
+            self.assertFalse(one["bound"])
+            self.assertRegex(one["errors"][0], r"CUDA_VISIBLE_DEVICES=1 is that of process \d+, too, this node has 2")
+
+    def bind_workers(self, *given: list[int], of_node=2.0, is_trains=False) -> list[dict]:
+        """Has two workers of Ray bind themselves as rank 0 and 1. `given`: the GPUs of each."""
+        shell = ["sh", "-c", '"$@"; exit', "sh"]  # Ray's own process, which has other variables
+        return [self.run_json("env", "RAYLET=yes", *shell, "env", f"RAY={json.dumps([gpus, of_node, is_trains])}",
+                              sys.executable, "-B", "-c", WORKER, str(rank), "2") for rank, gpus in enumerate(given)]
+
+    def test_a_worker_of_ray_without_a_gpu_has_no_cpu_of_one_with_a_gpu(self):
+        first, second = self.bind_workers([1], [])
+        self.assert_same(first, 1)
+        self.assertFalse(second["bound"], second["text"])
+        self.assertIn("Ray has given this worker no GPU, and other workers here may have GPUs", second["errors"][0])
+
+    def test_workers_of_ray_that_all_have_no_gpu_divide_the_node(self):
+        for keywords in ({"of_node": 0}, {"is_trains": True}):
+            self.assertEqual([said["cpus"] for said in self.bind_workers([], [], **keywords)],
+                             [home["cpus"] for home in self.homes])
+
+    def test_a_worker_of_ray_with_several_gpus_has_their_homes(self):
+        everything = sorted(os.sched_getaffinity(0))
+        self.assertEqual(self.bind_workers([0, 1])[0]["cpus"], everything)
+
+    def test_the_only_rank_has_the_node_unless_it_lists_gpus(self):
+        """As with a plan for one rank."""
+        everything = sorted(os.sched_getaffinity(0))
+        for said in (self.bind(0, 1), self.bind(LOCAL_RANK="0", LOCAL_WORLD_SIZE="1"),
+                     self.bind(0, 1, CUDA_VISIBLE_DEVICES="1,0")):
+            self.assertEqual((said["bound"], said["cpus"], said["notes"]), (True, everything, []), said["text"])
+            self.assertEqual(said["plan"], "a plan for 1 rank")
+        self.assert_same(self.bind(0, 1, CUDA_VISIBLE_DEVICES="1"), 1)
 
     def test_tasks_of_slurm_that_each_count_their_gpu_from_0_share_no_cpu(self):
         slurm = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2",
                  "SLURM_STEP_GPUS": "0,1", "CUDA_VISIBLE_DEVICES": "0"}
+        said = self.bind_ranks({"SLURM_LOCALID": "0"}, {"SLURM_LOCALID": "1"}, arguments=[(), ()], **slurm)
         for gpu in (0, 1):
-            self.assert_same(self.bind(SLURM_LOCALID=str(gpu), **slurm), gpu)
+            self.assert_same(said[gpu], gpu)
+            self.assertIn("Slurm may count the GPUs of each task from 0", said[gpu]["notes"][0])
 
     def test_a_plan_gives_the_rank_of_the_gpu(self):
         self.run_mounted("plan", "-q", "--ranks", "2")

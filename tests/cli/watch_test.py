@@ -33,6 +33,14 @@ def churn(seconds):
         if os.fork() == 0:
             os._exit(0)
         os.wait()
+def late(seconds):
+    def place():
+        time.sleep(seconds)
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        hold.wait()
+    for _ in range(10):
+        threading.Thread(target=place, daemon=True).start()
+        time.sleep(0.05)
 print("ready", flush=True)
 for line in sys.stdin:
     exec(line)
@@ -94,7 +102,7 @@ class Watch(CommandTest):
     def watch(self, process: subprocess.Popen, while_it: str, *options: str, time_s="4s"):
         """Runs `verify --watch`, and has the trainer do something once the first look is over."""
         watch = self.start_tune("verify", "--pid", str(process.pid), "--watch", time_s, *options)
-        time.sleep(1.5)
+        time.sleep(2)
         if while_it:
             self.do(process, while_it)
         return self.finish(watch)
@@ -138,6 +146,25 @@ class Watch(CommandTest):
         result = self.watch(trainer, "churn(5)", time_s="8s")
         self.assert_exit(result, DONE)
         self.assertRegex(result.stdout, r"(?m)^watched 5 threads for 8\.\d s: none was moved$")
+
+    def test_threads_that_pin_themselves_late_in_their_first_second_are_no_alarm(self):
+        """They begin all over half a second, so some are seen twice before they pin themselves."""
+        result = self.watch(self.start_under_plan(), "late(0.8)", time_s="5s")
+        self.assert_exit(result, DONE)
+        self.assertIn(": none was moved\n", result.stdout)
+
+    def test_after_a_stop_it_does_not_make_up_for_the_looks_that_it_missed(self):
+        trainer = self.start_under_plan()
+        watch = self.start_tune("verify", "--pid", str(trainer.pid), "--watch", "6s", "--format", "json")
+        time.sleep(1.5)
+        watch.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        watch.send_signal(signal.SIGCONT)
+        result = self.finish(watch)
+        self.assert_exit(result, DONE)
+        watched = json.loads(result.stdout)["watched"]
+        self.assertGreater(watched["seconds"], 5.9)
+        self.assertLess(watched["looks"], 10, "13 without the stop")
 
     def test_a_process_without_a_plan_is_watched_too(self):
         """One that zf_runtime.bind() has bound."""

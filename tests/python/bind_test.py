@@ -105,6 +105,50 @@ class Exec(BoundProcess):
         self.assertEqual((second["moved"], second["rank"]), (0, 1))
 
 
+class Again(BoundProcess):
+    """Arguments that are not those by which the process was bound are not obeyed, and not passed over."""
+
+    def assert_ignored(self, said: dict, home: list[int], *sentences: str):
+        self.assertEqual((said["bound"], said["now"], said["moved"], said["errors"]), (True, home, 0, list(sentences)))
+
+    def test_after_bind_other_arguments_are_said_to_be_ignored_and_an_error_with_strict(self):
+        first, same, ranks, both, strict = self.run_python("""
+first = bind(rank=1, ranks=2)
+said(first); said(bind(rank=1, ranks=2)); said(bind(ranks=1)); said(bind(rank=0, ranks=1))
+try:
+    bind(rank=0, ranks=2, strict=True)
+except RuntimeError as error:
+    said(first, error=str(error))
+""")
+        home = first["cpus"]
+        self.assert_ignored(same, home)
+        before = "ignored: a bind() before has bound this process as rank 1 of 2"
+        self.assert_ignored(ranks, home, f"ranks=1 is {before}")
+        self.assert_ignored(both, home, f"rank=0 and ranks=1 are {before}")
+        self.assertEqual(strict["error"], f"rank=0 is {before}")
+        self.assertEqual(strict["now"], home)
+
+    def test_under_exec_too(self):
+        self.make_plan("--ranks", "2")
+        before = [support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "1", "--"]
+        home = CPUS[len(CPUS) // 2:]
+        self.assert_ignored(self.bind("rank=1, ranks=2", before=before), home)
+        self.assert_ignored(self.bind("ranks=1", before=before), home,
+                            "ranks=1 is ignored: zf-tune exec has bound this process as rank 1 of 2")
+
+    def test_a_forked_child_may_be_another_rank(self):
+        _, child = self.run_python("""
+said(bind(rank=0, ranks=2))
+sys.stdout.flush()
+if os.fork() == 0:
+    said(bind(rank=1, ranks=2))
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+""")
+        self.assert_bound(child, CPUS[len(CPUS) // 2:])
+
+
 class Plans(BoundProcess):
     def test_a_plan_is_taken_from_the_argument_or_from_the_environment(self):
         plan = self.make_plan("--ranks", "2")
@@ -264,8 +308,31 @@ except RuntimeError as error:
 """, **{name: "close"})
                 self.assertIn(f"{name}=close is set", strict["error"])
                 self.assertEqual(strict["now"], CPUS, "nothing was changed before the error")
-        harmless = self.bind("rank=0, ranks=2", OMP_PROC_BIND="false", KMP_AFFINITY="none")
+        harmless = self.bind("rank=0, ranks=2, strict=True", OMP_PROC_BIND="false", KMP_AFFINITY="verbose,none",
+                             GOMP_CPU_AFFINITY="0", OMP_PLACES="cores")
         self.assertEqual(harmless["errors"], [])
+
+    def test_openmp_pins_threads_by_the_rule_of_the_doctor(self):
+        """The doctor is asked, too. Of a KMP_AFFINITY that pins nothing it says something else."""
+        for variables, pins in (({"OMP_PLACES": "cores"}, True), ({"OMP_PLACES": "{0},{1}"}, True),
+                                ({"OMP_PLACES": "{0:2}"}, False),
+                                ({"OMP_PLACES": "{0:2}", "OMP_PROC_BIND": "true"}, False),
+                                ({"OMP_PLACES": "cores", "OMP_PROC_BIND": "FALSE"}, False),
+                                ({"GOMP_CPU_AFFINITY": "0-1"}, True),
+                                ({"GOMP_CPU_AFFINITY": "0-1", "OMP_PROC_BIND": "false"}, False),
+                                ({"KMP_AFFINITY": "verbose,none"}, False), ({"KMP_AFFINITY": "disabled"}, False),
+                                ({"KMP_AFFINITY": "granularity=fine,verbose"}, False),
+                                ({"KMP_AFFINITY": "granularity=fine, Compact,1,0"}, True),
+                                ({"KMP_AFFINITY": "explicit,proclist=[0]", "OMP_PROC_BIND": "false"}, True)):
+            with self.subTest(variables):
+                self.assertEqual(bool(_thread_counts.pinning_in(variables)), pins)
+                clean = {name: value for name, value in os.environ.items()
+                         if not name.startswith(("OMP", "GOMP", "KMP"))}
+                said = subprocess.run([support.TUNE, "doctor", "--format", "json"], env=clean | variables, timeout=60,
+                                      capture_output=True, text=True, check=True).stdout
+                found = [finding for finding in json.loads(said)["findings"]
+                         if finding["check"] == "openmp" and finding["severity"] != "note"]
+                self.assertEqual(bool(found), pins, found)
 
     def test_switched_off_it_does_nothing(self):
         said = self.bind("rank=0, ranks=2, strict=True", ZF_TUNE="off")

@@ -36,7 +36,7 @@ WatchedMoves watch_threads(const std::vector<int>& pids, Nanoseconds for_ns, boo
   ThreadWatch watch(live_threads(pids));
   const Nanoseconds begin = now_ns();
   WatchedMoves watched;
-  for (Nanoseconds next = begin;; next = std::min(next + kLookInterval, begin + for_ns)) {
+  for (Nanoseconds next = begin;; next = std::min(next_look(next, now_ns()), begin + for_ns)) {
     sleep_until(next, interrupt);
     const auto moves = watch.look();
     watched.for_ns = now_ns() - begin;

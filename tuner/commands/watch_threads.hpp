@@ -8,9 +8,6 @@
 
 namespace zf {
 
-/// How often the masks of all threads are read.
-inline constexpr Nanoseconds kLookInterval = 500 * kMillisecondNs;
-
 /// Watches the threads of these processes and of all below them. With `says_at_once`, prints each move on
 /// stdout when it is seen, and at the end a sentence.
 WatchedMoves watch_threads(const std::vector<int>& pids, Nanoseconds for_ns, bool says_at_once);

@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <map>
+#include <sstream>
+#include <string_view>
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
@@ -35,28 +39,51 @@ bool is_one_place(const std::string& places) {
   return places.starts_with('{') && places.find('}') == places.size() - 1;
 }
 
-bool is_off(const std::string& proc_bind) { return proc_bind == "false" || proc_bind == "FALSE"; }
+/// Returns the text in lower case, without blanks.
+std::string plain(const std::string& text) {
+  std::string found;
+  for (const char c : text) {
+    if (c != ' ' && c != '\t') found += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return found;
+}
+
+bool is_off(const std::string& proc_bind) { return plain(proc_bind) == "false"; }
+
+/// Returns true if KMP_AFFINITY has a type that pins threads, among its modifiers and numbers.
+bool kmp_pins(const std::string& affinity) {
+  constexpr std::array<std::string_view, 10> kPinsNothing{
+      "none",       "disabled", "verbose",   "noverbose",    "warnings",
+      "nowarnings", "respect",  "norespect", "granularity=", "fine"};
+  std::istringstream words(plain(affinity));
+  for (std::string word; std::getline(words, word, ',');) {
+    const bool is_number = word.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_number && std::none_of(kPinsNothing.begin(), kPinsNothing.end(),
+                                   [&](std::string_view start) { return word.starts_with(start); }))
+      return true;
+  }
+  return false;
+}
 
 std::string unset_command(const std::string& names) { return format_text("unset {}", names); }
 
 void examine_binding(const Environment& environment, std::vector<Finding>& findings) {
+  const std::string bind = environment.get("OMP_PROC_BIND").value_or("");
   if (const auto value = environment.get("KMP_AFFINITY")) {
+    const bool pins = kmp_pins(*value);
     findings.push_back(
-        {Severity::severe,
-         format_text(
-             "KMP_AFFINITY={}: Intel's OpenMP binds threads by it and not by the plan, and DeepSpeed's "
-             "launcher refuses to bind at all",
-             *value),
+        {pins ? Severity::severe : Severity::note,
+         format_text("KMP_AFFINITY={}: {}DeepSpeed's launcher refuses to bind at all", *value,
+                     pins ? "Intel's OpenMP binds threads by it and not by the plan, and " : ""),
          unset_command("KMP_AFFINITY")});
   }
-  if (const auto value = environment.get("GOMP_CPU_AFFINITY")) {
+  if (const auto value = environment.get("GOMP_CPU_AFFINITY"); value && !is_off(bind)) {
     findings.push_back(
         {Severity::severe,
          format_text("GOMP_CPU_AFFINITY={}: libgomp binds threads to these CPUs and not to the plan's",
                      *value),
          unset_command("GOMP_CPU_AFFINITY")});
   }
-  const std::string bind = environment.get("OMP_PROC_BIND").value_or("");
   const auto places = environment.get("OMP_PLACES");
   const bool one_place = places && is_one_place(*places);
   if (is_off(bind) || one_place) return;

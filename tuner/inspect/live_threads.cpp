@@ -1,14 +1,20 @@
 #include "inspect/live_threads.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "inspect/processes.hpp"
 #include "os/affinity.hpp"
@@ -33,6 +39,14 @@ std::optional<Number> stat_number(const SysRoot& sysroot, const std::string& fol
   const auto stat = sysroot.read(folder + "/stat");
   const auto fields = stat_fields(stat.value_or(""));
   return field - 3 < fields.size() ? parse_number<Number>(fields[field - 3]) : std::nullopt;
+}
+
+/// Returns the present time as field 22 of stat counts it.
+std::uint64_t ticks_since_boot(std::uint64_t ticks_per_s) {
+  timespec now = {};
+  if (::clock_gettime(CLOCK_BOOTTIME, &now) != 0) throw_errno(errno, "clock_gettime(CLOCK_BOOTTIME)");
+  return static_cast<std::uint64_t>(now.tv_sec) * ticks_per_s +
+         static_cast<std::uint64_t>(now.tv_nsec) * ticks_per_s / static_cast<std::uint64_t>(kSecondNs);
 }
 
 std::string folder_of(const ThreadId& thread) {
@@ -126,6 +140,8 @@ ThreadSource live_threads(std::vector<int> pids) {
   source.started = [](const ThreadId& thread) {
     return stat_number<std::uint64_t>(SysRoot(), folder_of(thread), 22);
   };
+  source.ticks_per_s = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  source.now = [ticks_per_s = source.ticks_per_s] { return ticks_since_boot(ticks_per_s); };
   return source;
 }
 

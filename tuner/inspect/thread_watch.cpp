@@ -7,12 +7,15 @@ namespace zf {
 std::vector<ThreadMove> ThreadWatch::look() {
   std::vector<ThreadMove> moves;
   std::map<ThreadId, Known> now;
+  // Before any mask is read. A tick more than a second, because a start is rounded down to a tick.
+  const std::uint64_t time = source_.now();
+  const auto has_begun = [&](std::uint64_t started) { return time > started + source_.ticks_per_s; };
   for (const ThreadId& thread : source_.list()) {
     const auto cpus = source_.cpus(thread);
     if (!cpus) continue;
     const auto before = known_.find(thread);
     if (before != known_.end() && before->second.cpus == *cpus) {
-      now[thread] = {before->second.started, *cpus, true};
+      now[thread] = {before->second.started, *cpus, has_begun(before->second.started)};
       continue;
     }
     // The start is read for new and moved threads only: reading a file takes far longer than asking for a
@@ -21,7 +24,7 @@ std::vector<ThreadMove> ThreadWatch::look() {
     if (!started) continue;
     const bool is_same = before != known_.end() && before->second.started == *started;
     if (is_same && before->second.is_settled) moves.push_back({thread, before->second.cpus, *cpus});
-    now[thread] = {*started, *cpus, is_first_ || is_same};
+    now[thread] = {*started, *cpus, (is_first_ || is_same) && has_begun(*started)};
   }
   known_ = std::move(now);
   is_first_ = false;

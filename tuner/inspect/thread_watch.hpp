@@ -28,6 +28,9 @@ struct ThreadSource {
   /// Returns when a thread was started, which tells it from a later one of the same number; absent if it has
   /// ended.
   std::function<std::optional<std::uint64_t>(const ThreadId&)> started;
+  /// Returns the present time, on the clock of `started`.
+  std::function<std::uint64_t()> now;
+  std::uint64_t ticks_per_s = 100;  ///< the unit of both
 };
 
 /// A thread that has other CPUs than at the look before.
@@ -39,9 +42,10 @@ struct ThreadMove {
 };
 
 /// Compares the masks of all threads from look to look. A thread that begins places itself, or is placed by
-/// whoever starts it, within its first moments. So its CPUs count from the second look on that sees it, but
-/// at once for the threads of the first look. A move back counts as well. A thread that was moved and moved
-/// back between two looks is not seen.
+/// whoever starts it, within its first second. So a move counts if the look before it came later than that,
+/// and had seen the thread before (unless it was the first look): a sandbox may not say when a thread
+/// started. A move back counts as well. A thread that was moved and moved back between two looks is not
+/// seen.
 class ThreadWatch {
  public:
   explicit ThreadWatch(ThreadSource source) : source_(std::move(source)) {}

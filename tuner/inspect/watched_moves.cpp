@@ -1,5 +1,6 @@
 #include "inspect/watched_moves.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.hpp"
@@ -12,6 +13,11 @@ namespace {
 double seconds(Nanoseconds ns) { return static_cast<double>(ns) / static_cast<double>(kSecondNs); }
 
 }  // namespace
+
+Nanoseconds next_look(Nanoseconds due, Nanoseconds now) {
+  const Nanoseconds missed = std::max<Nanoseconds>(now - due, 0) / kLookInterval;
+  return due + (missed + 1) * kLookInterval;
+}
 
 std::string in_words(const WatchedMove& move) {
   const ThreadId& thread = move.move.thread;

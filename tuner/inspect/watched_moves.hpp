@@ -12,6 +12,13 @@
 
 namespace zf {
 
+/// How often the masks of all threads are read.
+inline constexpr Nanoseconds kLookInterval = 500 * kMillisecondNs;
+
+/// Returns when to look next, after the look that was due at `due` has ended. Looks that were missed, because
+/// this process was stopped or has no CPU time, are not made up for.
+Nanoseconds next_look(Nanoseconds due, Nanoseconds now);
+
 /// A move, when it was seen, and how its process and thread are called.
 struct WatchedMove {
   Nanoseconds at_ns = 0;  ///< after the first look

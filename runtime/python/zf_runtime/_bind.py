@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from . import (
     _cpu_lists,
@@ -18,9 +20,10 @@ from . import (
     _which_rank,
 )
 from ._bound import Binding, LeftThread
-from ._environment import launchers_rank, switched_off
+from ._environment import launched_ranks, launchers_rank, switched_off
 from ._home import Home
 from ._which_home import Cpus, Found, NotBound
+from ._which_rank import Who
 
 
 def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathLike[str] | None = None,
@@ -31,7 +34,8 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
     rank, ranks: the local rank, and how many run on this node. None: the launcher's variables say it, or Ray Train; or
     the GPU that Ray, CUDA_VISIBLE_DEVICES or the like give to this process alone.
     plan: path of a zf-tune plan. None: ZF_PLAN names it, else /etc/zf-tune/plans has one for this class of nodes; else
-    the home is that of this process's GPU in a plan for all GPUs of the node. That needs the program zf-tune.
+    the home is that of this process's GPU in a plan for all GPUs of the node, or this rank's in a plan for the ranks of
+    a job that lists no GPUs. That needs the program zf-tune.
     strict: raise RuntimeError if the process cannot be bound as planned. Otherwise bind() never raises for that: the
     result is false, and its errors say why.
 
@@ -54,25 +58,75 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
 
 
 def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[str]) -> Binding:
+    global _last  # noqa: PLW0603  a binding belongs to the process
     variables = _which_rank.own(os.environ)
     before = _mask_of_process(bool(pinning))
     bound = _bound_already(rank, plan, variables)
+    errors = pinning if bound is None else [*pinning, *_ignored(rank, ranks, bound, variables)]
     if bound is not None and before in (bound.cpus, bound.training):
         return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
-                       bound.mems, left=_left(before), errors=tuple(pinning))
+                       bound.mems, left=_left(before), errors=tuple(errors))
     if bound is not None:
-        return _move(Found(bound, "ZF_RANK", "ZF_BINDING", "", []), before, pinning)
+        return _move(Found(bound, "ZF_RANK", "ZF_BINDING", "", []), before, errors, bool(pinning))
     who = _which_rank.who(rank, ranks, variables)
-    return _move(_which_home.find(who, plan, os.environ, _cpus(before)), before, pinning)
+    done = _move(_which_home.find(who, plan, os.environ, _cpus(before)), before, errors, bool(pinning))
+    _last = _Last(os.getpid(), os.environ.get("ZF_BINDING", ""), who, done.source)
+    return done
+
+
+class _Last(NamedTuple):
+    """What bind() has bound, and as whom."""
+
+    pid: int
+    line: str  # ZF_BINDING
+    who: Who
+    source: str
+
+
+_last: _Last | None = None
+
+
+def _last_here() -> _Last | None:
+    """Returns the last bind() if it was this process that it bound, and nobody has done so since."""
+    if _last is None or _last.pid != os.getpid() or _last.line != os.environ.get("ZF_BINDING"):
+        return None
+    return _last
 
 
 def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, str]) -> Home | None:
     """Returns the home of ZF_BINDING if it is this process's, and the caller wants no other."""
     home = _home.own(variables)
-    if home is None or not home.is_bound or (rank is not None and rank != home.rank):
+    if home is None or not home.is_bound or (_last_here() is None and rank is not None and rank != home.rank):
         return None
     planned = variables.get("ZF_PLAN", "")
     return None if plan is not None and os.path.abspath(plan) != os.path.abspath(planned) else home
+
+
+def _ignored(rank: int | None, ranks: int | None, home: Home, variables: Mapping[str, str]) -> list[str]:
+    """Returns a sentence if the arguments are not those by which this process was bound."""
+    last = _last_here()
+    was = Who(home.rank, _ranks_of_exec(variables), "") if last is None else last.who
+    differing = [f"{name}={given}" for name, given, had in (("rank", rank, was.rank), ("ranks", ranks, was.ranks))
+                 if given is not None and given != had]
+    if not differing or (last is None and was.ranks is None):
+        return []
+    by = "zf-tune exec" if last is None else "a bind() before"
+    known = (f"by {last.source}" if last is not None and was.rank is None else
+             f"as rank {was.rank}" + ("" if was.ranks is None else f" of {was.ranks}"))
+    return [f"{' and '.join(differing)} {'is' if len(differing) == 1 else 'are'} ignored: {by} has bound this process "
+            f"{known}"]
+
+
+def _ranks_of_exec(variables: Mapping[str, str]) -> int | None:
+    """Returns for how many ranks zf-tune exec has cut the homes: the launcher's number, else the plan's."""
+    count = launched_ranks(variables)
+    if count is not None:
+        return count.value
+    try:
+        with open(variables.get("ZF_PLAN", ""), encoding="utf-8") as file:
+            return len(json.load(file)["ranks"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _mask_of_process(is_pinned: bool) -> frozenset[int]:
@@ -99,9 +153,9 @@ def _outer() -> Home | None:
         return None
 
 
-def _move(found: Found, before: frozenset[int], pinning: list[str]) -> Binding:
+def _move(found: Found, before: frozenset[int], said: list[str], is_pinned: bool) -> Binding:
     home = found.home
-    notes, errors = list(found.notes), list(pinning)
+    notes, errors = list(found.notes), list(said)
     outer = _outer()
     counts = _thread_counts.counts_for(home.threads, "" if outer is None else str(outer.threads), os.environ,
                                        _thread_counts.launchers_own(os.environ, _rays_threads()))
@@ -113,7 +167,7 @@ def _move(found: Found, before: frozenset[int], pinning: list[str]) -> Binding:
     threads = _thread_counts.apply(os.environ)
     regions = _regions.count()
     now = _own_threads.main_cpus()
-    if moves.problem or (now != home.cpus and not pinning):
+    if moves.problem or (now != home.cpus and not is_pinned):
         errors.append(moves.problem or f"the main thread has {_cpu_lists.in_words(now)} instead of "
                                        f"{_cpu_lists.in_words(home.cpus)}")
     for where, region in (("a parallel region", regions.forward), ("a backward", regions.backward)):

@@ -42,6 +42,7 @@ _LAUNCHERS = (
 )
 
 
+RANK_VARIABLES = tuple(launcher.rank for launcher in _LAUNCHERS)
 # The variables of rank and count of all launchers but Slurm.
 COUNTING_VARIABLES = tuple(name for launcher in _LAUNCHERS for name in (launcher.rank, *launcher.counts)
                            if launcher.rank != "SLURM_LOCALID")

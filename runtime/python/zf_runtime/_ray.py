@@ -43,6 +43,16 @@ def gpus() -> GpuShare | None:
     return GpuShare([str(gpu) for gpu in ray.get_gpu_ids()], share >= 1)
 
 
+def node_has_gpus() -> bool:
+    """Returns whether Ray has GPUs on this worker's node, also if that cannot be found out."""
+    ray = sys.modules["ray"]
+    try:
+        own = ray.get_runtime_context().get_node_id()
+        return any(node["NodeID"] == own and node["Resources"].get("GPU", 0) > 0 for node in ray.nodes())
+    except Exception:  # the type of the error differs between Ray's versions
+        return True
+
+
 def default_threads() -> str:
     """Returns the OMP_NUM_THREADS that Ray sets for a worker if nobody else has: its CPUs, or 1."""
     cpus = sys.modules["ray"].get_runtime_context().get_assigned_resources().get("CPU")

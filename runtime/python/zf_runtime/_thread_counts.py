@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# These pin the threads of OpenMP one by one, wherever a mask is set.
-_PINNING = ("OMP_PROC_BIND", "KMP_AFFINITY", "GOMP_CPU_AFFINITY")
+# KMP_AFFINITY is a type, and modifiers and numbers around it. Without a type, or with one of these, it pins nothing.
+_KMP_TYPES_OFF = ("none", "disabled")
+_KMP_MODIFIERS = ("verbose", "noverbose", "warnings", "nowarnings", "respect", "norespect", "reset", "noreset", "fine",
+                  "granularity=")
 
 # The libraries that may have read a variable already, by the beginning of their file's name: the variable, and the
 # functions that set the number and return it.
@@ -31,9 +33,25 @@ class Counts(NamedTuple):
 
 
 def pinning_in(variables: Mapping[str, str]) -> list[str]:
-    """Returns a sentence for each variable by which OpenMP pins its threads."""
+    """Returns a sentence for each variable by which OpenMP pins its threads. The rule is that of zf-tune doctor
+    (tuner/inspect/doctor_binding.cpp): OMP_PROC_BIND=false overrules all but Intel's, and one place pins no thread
+    within it."""
+    bind, places = variables.get("OMP_PROC_BIND", ""), variables.get("OMP_PLACES", "").strip()
+    is_off = bind.strip().lower() == "false"
+    is_one_place = places.startswith("{") and places.find("}") == len(places) - 1
+    found = ["KMP_AFFINITY"] if _kmp_pins(variables.get("KMP_AFFINITY", "")) else []
+    if variables.get("GOMP_CPU_AFFINITY") and not is_off:
+        found.append("GOMP_CPU_AFFINITY")
+    if (bind or places) and not is_off and not is_one_place:
+        found.append("OMP_PROC_BIND" if bind else "OMP_PLACES")
     return [f"{name}={variables[name]} is set: OpenMP pins its threads one by one, and may undo this binding; unset it"
-            for name in _PINNING if variables.get(name, "").lower() not in ("", "false", "none", "disabled")]
+            for name in found]
+
+
+def _kmp_pins(affinity: str) -> bool:
+    words = [word.strip() for word in affinity.lower().split(",")]
+    return any(word and not word.isdigit() and word not in _KMP_TYPES_OFF and not word.startswith(_KMP_MODIFIERS)
+               for word in words)
 
 
 def counts_for(planned: int, by_outer: str, variables: Mapping[str, str],

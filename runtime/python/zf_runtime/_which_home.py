@@ -1,5 +1,5 @@
-"""Finds the home of this process: in a plan, or without one in a plan for all GPUs of this node, which every rank makes
-alike without talking to others."""
+"""Finds the home of this process: in a plan, or without one in a plan that every rank makes alike without talking to
+others: for all GPUs of this node, or for as many ranks as there are."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from . import _ask_tune, _cpu_lists, _home
+from . import _ask_tune, _cpu_lists, _home, _which_gpus, _which_rank
 from ._ask_tune import TuneError
 from ._environment import COUNTING_VARIABLES
 from ._home import Home
 from ._thread_counts import VARIABLES
-from ._which_rank import VISIBLE, Who
+from ._which_gpus import VISIBLE, Gpus
+from ._which_rank import Who
 
 PLANS = "/etc/zf-tune/plans"
 _OURS = ("ZF_BINDING", "ZF_RANK", "ZF_RANK_FROM", "ZF_PLAN", "ZF_OPTIMIZER_CPUS")
@@ -59,9 +60,10 @@ def find(who: Who, plan: str | None, variables: Mapping[str, str], cpus: Cpus) -
     inherited = {name: value for name, value in variables.items() if name not in (*_OURS, *VARIABLES)}
     path = plan or variables.get("ZF_PLAN") or _plan_of_class(inherited)
     try:
+        own = _which_rank.own(variables)
         if path:
-            return _by_plan(who, os.path.abspath(path), inherited, cpus)
-        return _by_all_gpus(who, inherited, cpus)
+            return _by_plan(who, os.path.abspath(path), inherited, own, cpus)
+        return _without_plan(who, _which_gpus.find(who.ranks, own), inherited, cpus)
     except TuneError as error:
         ambiguous, _, _ = str(error).partition("give --cpus job")  # bind() has no such option
         raise NotBound(str(error) if ambiguous == str(error) else f"{ambiguous}start the ranks with no mask (taskset, "
@@ -80,102 +82,161 @@ def _plan_of_class(variables: Mapping[str, str]) -> str | None:
     return path if os.path.exists(path) else None
 
 
-def _by_plan(who: Who, path: str, variables: Mapping[str, str], cpus: Cpus) -> Found:
+def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str, str], cpus: Cpus) -> Found:
+    """`own`: the variables that are about this process."""
     plan = _read(path)
     rank, source = who.rank, who.source
     if rank is None and len(plan["ranks"]) == 1:
         rank, source = 0, "the only rank of the plan"
     if rank is None:
-        rank, source = _rank_of_gpu(who, plan, variables), f"GPU {who.gpus[0]}"
+        gpus = _which_gpus.find(who.ranks, own)
+        rank, source = _rank_of_gpu(gpus, plan, variables), f"GPU {gpus.names[0]}"
     if _ask_tune.find() is None:
         return Found(_as_it_stands(plan, path, rank, who, cpus), source, path, path, [])
-    if who.gpus:  # this rank's own list is not to be compared with the plan's GPUs
+    if _which_gpus.has_own_list(own):  # it is not to be compared with the plan's GPUs
         variables = {name: value for name, value in variables.items() if name not in VISIBLE}
     launch = _launch(path, rank, who.ranks, variables, cpus)
     return Found(_home_in(launch), source, path, path, launch.notes)
 
 
-def _by_all_gpus(who: Who, variables: Mapping[str, str], cpus: Cpus) -> Found:
-    """Makes a plan for all GPUs of this node, and takes the home of this process's GPU. If there are no GPUs, or more
-    ranks than GPUs, the plan is for the ranks."""
+class _Cut(NamedTuple):
+    """How CPUs are divided, and which part is this process's."""
+
+    rank: int
+    ranks: int
+    source: str
+    words: str
+    note: str = ""
+
+
+def _without_plan(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus) -> Found:
+    """Makes a plan for all GPUs of this node, and takes the homes of this process's, or its part of those that its job
+    has. If the job has the whole node, as it lists no GPUs, or if there are none, the plan is for its ranks."""
     if _ask_tune.find() is None:
         raise NotBound("no plan is named, and without one zf-tune is needed, which was not found: name a plan (plan=, "
                        "ZF_PLAN), install zf-tune, or set ZF_TUNE_BINARY")
     of_node = {name: value for name, value in variables.items() if name not in (*_RANKS, *VISIBLE)}
     with tempfile.TemporaryDirectory(prefix="zf-bind-") as folder:
         path = os.path.join(folder, "plan.json")
-        plan = _make_plan(path, [], of_node)
-        gpus = [entry["gpu"]["pci"] for entry in plan["ranks"] if entry.get("gpu")]
-        if gpus and not who.has_none and len(who.gpus) <= 1 and (who.ranks is None or who.ranks <= len(gpus)):
-            rank, ranks = _index_of_gpu(who, gpus, variables), len(gpus)
-            source = f"GPU {gpus[rank]}"
-            words = f"a plan for {'the GPU' if ranks == 1 else f'all {ranks} GPUs'} of this node"
-        else:
-            rank, ranks, source = _need_rank(who, bool(gpus)), who.ranks or 1, who.source
-            words = f"a plan for {ranks} rank{'' if ranks == 1 else 's'}"
-            each = ["--gpus-per-rank", str(len(who.gpus))] if len(who.gpus) > 1 else []
-            _make_plan(path, ["--ranks", str(ranks), *each], of_node)
+        cut = _cut(path, who, gpus, variables, of_node)
         try:
-            launch = _launch(path, rank, ranks, of_node, cpus)
+            launch = _launch(path, cut.rank, cut.ranks, of_node, cpus)
         except TuneError as error:
-            raise TuneError(str(error).replace(path, words)) from None
-    return Found(_home_in(launch), source, words, "", [note.replace(path, words) for note in launch.notes])
+            raise TuneError(str(error).replace(path, cut.words)) from None
+    notes = [note.replace(path, cut.words) for note in launch.notes]
+    return Found(_home_in(launch), cut.source, cut.words, "", [*filter(None, (gpus.note, cut.note)), *notes])
 
 
-def _need_rank(who: Who, has_gpus: bool) -> int:
+def _cut(path: str, who: Who, gpus: Gpus, variables: Mapping[str, str], of_node: Mapping[str, str]) -> _Cut:
+    """Writes the plan."""
+    if not gpus.names and who.ranks is not None and not gpus.why_unknown:
+        return _by_number(path, who, of_node)
+    plan = _make_plan(path, [], of_node, everything())
+    of_plan = [str(entry["gpu"]["pci"]) for entry in plan["ranks"] if entry.get("gpu")]
+    if not of_plan:
+        return _by_number(path, who, of_node)
+    if gpus.why_unknown:
+        raise NotBound(gpus.why_unknown)
+    if not gpus.names:
+        return _by_gpu(_only_gpu(who, gpus, of_plan, variables), of_plan)
+    known = _known(gpus, of_plan, of_node)
+    if gpus.are_shared and who.rank is not None and who.ranks == len(known):
+        known = [known[who.rank]]
+    elif gpus.are_shared or len(known) > 1:
+        return _by_part(path, who, gpus, known, plan, of_node)
+    return _by_gpu(known[0], of_plan)
+
+
+def _by_part(path: str, who: Who, gpus: Gpus, known: list[str], plan: dict[str, Any],
+             of_node: Mapping[str, str]) -> _Cut:
+    """Writes a plan for the homes that GPUs have in a plan for all: for the ranks that share them, or for this process
+    alone."""
+    named = f"GPU{'' if len(known) == 1 else 's'} {', '.join(known)}"
+    sharing = who if gpus.are_shared else Who(0, 1, named)
+    with_list = {**of_node, gpus.variable: ",".join(gpus.names)}
+    homes = {entry["gpu"]["pci"]: _home.of_plan(plan, entry["rank"]).whole for entry in plan["ranks"]}
+    if homes.keys() == set(known):
+        return _by_number(path, sharing, with_list)
+    part = frozenset().union(*(homes[address] for address in known))
+    try:
+        return _by_number(path, sharing, with_list, part, f" on the CPUs of {named}")
+    except TuneError as error:  # they have too few cores: all ranks get the same answer
+        cut = _by_number(path, sharing, with_list)
+        return cut._replace(note="the ranks divide the whole node, as they cannot divide "
+                                 f"{_cpu_lists.in_words(part)} of {named}: {error}")
+
+
+def _by_gpu(address: str, of_plan: list[str]) -> _Cut:
+    rank, ranks = of_plan.index(address), len(of_plan)
+    return _Cut(rank, ranks, f"GPU {of_plan[rank]}",
+                f"a plan for {'the GPU' if ranks == 1 else f'all {ranks} GPUs'} of this node")
+
+
+def _by_number(path: str, who: Who, variables: Mapping[str, str], cpus: frozenset[int] | None = None,
+               where: str = "") -> _Cut:
+    """Writes a plan for as many ranks as the job has. `cpus`: those that they divide; None: all."""
     if who.rank is None:
-        raise NotBound("nothing says which rank this process is"
-                       + (f", and {who.why_no_gpu}" if has_gpus and who.why_no_gpu else "")
-                       + ": give rank= and ranks=, or name a plan")
+        raise NotBound("nothing says which rank this process is: give rank= and ranks=, or name a plan")
     if who.ranks is None:
         raise NotBound(f"it is rank {who.rank} ({who.source}), but nothing says of how many: give ranks=")
-    return who.rank
+    _make_plan(path, ["--ranks", str(who.ranks)], variables, everything() if cpus is None else cpus)
+    return _Cut(who.rank, who.ranks, who.source,
+                f"a plan for {who.ranks} rank{'' if who.ranks == 1 else 's'}{where}")
 
 
-def _index_of_gpu(who: Who, gpus: list[str], variables: Mapping[str, str]) -> int:
-    """Returns which of the node's GPUs this process has."""
-    if who.gpus:
-        address, called = _address(who.gpus[0], who.gpu_variable, 0, variables), f"GPU {who.gpus[0]}"
-    elif who.rank is not None:
-        address, called = _address(None, "", who.rank, variables), f"the GPU of rank {who.rank}"
-    elif len(gpus) == 1:
-        address, called = gpus[0], ""
-    else:
-        raise NotBound(f"{who.why_no_gpu}, this node has {len(gpus)}, and nothing says which rank it is: give rank= "
+def _only_gpu(who: Who, gpus: Gpus, of_plan: list[str], variables: Mapping[str, str]) -> str:
+    """Returns the address of the GPU of this rank, where nothing says of how many; or of the node's only one."""
+    if who.rank is None and len(of_plan) == 1:
+        return of_plan[0]
+    if who.rank is None:
+        raise NotBound(f"{gpus.why_none}, this node has {len(of_plan)}, and nothing says which rank it is: give rank= "
                        "and ranks=")
-    if address not in gpus:
-        raise NotBound(f"{called} cannot be found among the GPUs of this node ({', '.join(gpus)}): give rank= and a "
-                       "plan")
-    return gpus.index(address)
+    seen = {name: value for name, value in variables.items() if name not in _RANKS}
+    address = _gpus_of_ranks(who.rank + 1, seen)[who.rank]
+    if address is None or address not in of_plan:
+        raise NotBound(f"the GPU of rank {who.rank} cannot be found among the GPUs of this node "
+                       f"({', '.join(of_plan)}): give ranks=")
+    return address
 
 
-def _rank_of_gpu(who: Who, plan: dict[str, Any], variables: Mapping[str, str]) -> int:
+def _rank_of_gpu(gpus: Gpus, plan: dict[str, Any], variables: Mapping[str, str]) -> int:
     """Returns the rank to which the plan gives the GPU of this process."""
     why = f"nothing says which of the plan's {len(plan['ranks'])} ranks this process is"
-    if len(who.gpus) != 1:
-        raise NotBound(f"{why}, and {who.why_no_gpu}: give rank=")
-    address = _address(who.gpus[0], who.gpu_variable, 0, variables)
+    if len(gpus.names) != 1 or gpus.are_shared:
+        raise NotBound(f"{why}, and {gpus.why_none}: give rank=")
+    address, = _addresses(gpus, variables)
     found = [entry["rank"] for entry in plan["ranks"] if entry.get("gpu", {}).get("pci") == address]
     if address is None or len(found) != 1:
-        raise NotBound(f"{why}, and it does not say whose GPU {who.gpus[0]} is: give rank=")
+        raise NotBound(f"{why}, and it does not say whose GPU {gpus.names[0]} is: give rank=")
     return int(found[0])
 
 
-def _address(gpu: str | None, variable: str, rank: int, variables: Mapping[str, str]) -> str | None:
-    """Returns the PCI address of a GPU by its name, or of a rank's by the list of visible ones; None if zf-tune does
-    not know it."""
-    seen = {name: value for name, value in variables.items() if name not in _RANKS}
-    if gpu is not None:
-        seen = {name: value for name, value in seen.items() if name not in VISIBLE} | {variable: gpu}
+def _known(gpus: Gpus, of_plan: list[str], variables: Mapping[str, str]) -> list[str]:
+    """Returns the PCI addresses of GPUs of this node."""
+    known = []
+    for name, address in zip(gpus.names, _addresses(gpus, variables)):
+        if address is None or address not in of_plan:
+            raise NotBound(f"GPU {name} cannot be found among the GPUs of this node ({', '.join(of_plan)}): give rank= "
+                           "and a plan")
+        known.append(address)
+    return known
+
+
+def _addresses(gpus: Gpus, variables: Mapping[str, str]) -> list[str | None]:
+    """Returns the PCI addresses of GPUs; None for one that zf-tune does not know."""
+    seen = {name: value for name, value in variables.items() if name not in (*_RANKS, *VISIBLE)}
+    return _gpus_of_ranks(len(gpus.names), seen | {gpus.variable: ",".join(gpus.names)})
+
+
+def _gpus_of_ranks(ranks: int, variables: Mapping[str, str]) -> list[str | None]:
     with tempfile.TemporaryDirectory(prefix="zf-bind-") as folder:
-        plan = _make_plan(os.path.join(folder, "plan.json"), ["--ranks", str(rank + 1)], seen)
-    address = plan["ranks"][rank].get("gpu", {}).get("pci")
-    return None if address is None else str(address)
+        plan = _make_plan(os.path.join(folder, "plan.json"), ["--ranks", str(ranks)], variables, everything())
+    return [entry.get("gpu", {}).get("pci") for entry in plan["ranks"]]
 
 
-def _make_plan(path: str, options: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
-    """Makes a plan for all CPUs that this node's job may have. Every rank makes the same one."""
-    _ask_tune.run("plan", "-q", "-o", path, *options, variables=variables, cpus=everything())
+def _make_plan(path: str, options: list[str], variables: Mapping[str, str], cpus: frozenset[int]) -> dict[str, Any]:
+    """Makes a plan for those of these CPUs that this node's job may have. Every rank makes the same one."""
+    _ask_tune.run("plan", "-q", "-o", path, *options, variables=variables, cpus=cpus)
     return _read(path)
 
 

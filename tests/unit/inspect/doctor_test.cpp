@@ -89,6 +89,15 @@ TEST(DoctorOpenmp, RuntimesThatBindByThemselves) {
   EXPECT_THAT(kmp, ElementsAre(finding(Severity::severe, "KMP_AFFINITY=compact")));
   const auto gomp = openmp_findings(patient_with({{"GOMP_CPU_AFFINITY", "0-3"}}));
   EXPECT_THAT(gomp, ElementsAre(finding(Severity::severe, "GOMP_CPU_AFFINITY=0-3")));
+  EXPECT_THAT(openmp_findings(patient_with({{"GOMP_CPU_AFFINITY", "0-3"}, {"OMP_PROC_BIND", "False"}})),
+              IsEmpty());
+  for (const char* const pins_nothing :
+       {"verbose,none", "disabled", "granularity=fine,verbose", "none,0,1"}) {
+    EXPECT_THAT(openmp_findings(patient_with({{"KMP_AFFINITY", pins_nothing}})),
+                ElementsAre(finding(Severity::note, "DeepSpeed's launcher refuses")));
+  }
+  EXPECT_THAT(openmp_findings(patient_with({{"KMP_AFFINITY", "granularity=fine, Compact,1,0"}})),
+              ElementsAre(finding(Severity::severe, "Intel's OpenMP binds")));
   const auto bind = openmp_findings(patient_with({{"OMP_PROC_BIND", "close"}}));
   EXPECT_THAT(bind, ElementsAre(finding(Severity::warning, "OMP_PROC_BIND=close")));
   const auto places = openmp_findings(patient_with({{"OMP_PLACES", "cores"}}));

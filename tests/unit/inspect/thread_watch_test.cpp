@@ -38,11 +38,14 @@ class Job {
                 [this](const ThreadId& id) {
                   ++starts_read;
                   return std::optional(threads.at(id).started);
-                }};
+                },
+            .now = [this] { return now; },
+            .ticks_per_s = 100};
   }
 
   std::map<ThreadId, Simulated> threads;
   int starts_read = 0;
+  std::uint64_t now = 1000;
 };
 
 constexpr ThreadId kMain{100, 100};
@@ -62,12 +65,45 @@ TEST(ThreadWatch, AMovedThreadIsNamedOnceAndAgainWhenItMovesBack) {
   EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("0-63"), cpus("0-7")}));
 }
 
-TEST(ThreadWatch, AThreadThatBeginsMayPlaceItselfUntilTheSecondLook) {
+TEST(ThreadWatch, AThreadMayPlaceItselfInItsFirstSecondHoweverOftenItWasSeen) {
   Job job;
   job.threads[kMain] = {1, cpus("0-7")};
   ThreadWatch watch(job.source());
   watch.look();
-  job.threads[kOther] = {2, cpus("0-7")};
+  job.threads[kOther] = {1005, cpus("0-7")};
+  const auto look_at = [&](std::uint64_t now, const char* list) {
+    job.now = now;
+    job.threads[kOther].cpus = cpus(list);
+    return watch.look();
+  };
+  EXPECT_THAT(look_at(1010, "0-7"), IsEmpty());
+  EXPECT_THAT(look_at(1060, "0-7"), IsEmpty());
+  EXPECT_THAT(look_at(1110, "3"), IsEmpty()) << "it may have moved 0.95 s after its start";
+  EXPECT_THAT(look_at(1160, "4"), ElementsAre(ThreadMove{kOther, cpus("3"), cpus("4")}));
+}
+
+TEST(ThreadWatch, SoMayAThreadThatBeganJustBeforeTheFirstLook) {
+  Job job;
+  job.threads[kMain] = {950, cpus("0-7")};
+  ThreadWatch watch(job.source());
+  watch.look();
+  job.now = 1050;
+  job.threads[kMain].cpus = cpus("3");
+  EXPECT_THAT(watch.look(), IsEmpty());
+  job.now = 1100;
+  job.threads[kMain].cpus = cpus("4");
+  EXPECT_THAT(watch.look(), IsEmpty()) << "the look before came 1 s after its start, rounded down";
+  job.now = 1150;
+  job.threads[kMain].cpus = cpus("5");
+  EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("4"), cpus("5")}));
+}
+
+TEST(ThreadWatch, WhereStartsAreNotSaidAThreadMayPlaceItselfUntilTheSecondLook) {
+  Job job;
+  job.threads[kMain] = {0, cpus("0-7")};
+  ThreadWatch watch(job.source());
+  watch.look();
+  job.threads[kOther] = {0, cpus("0-7")};
   EXPECT_THAT(watch.look(), IsEmpty());
   job.threads[kOther].cpus = cpus("3");
   EXPECT_THAT(watch.look(), IsEmpty());
@@ -136,6 +172,12 @@ TEST(LiveThreads, AThreadIsCalledByItsNameElseByItsLibrary) {
   EXPECT_EQ(name(103), "unnamed");
   EXPECT_EQ(name(104), "unnamed");
   EXPECT_EQ(name(105), "unnamed");
+}
+
+TEST(WatchedMoves, LooksThatWereMissedAreNotMadeUpFor) {
+  EXPECT_EQ(next_look(1000, 1200), 1000 + kLookInterval);
+  EXPECT_EQ(next_look(1000, 900), 1000 + kLookInterval);
+  EXPECT_EQ(next_look(1000, 1000 + 60 * kSecondNs + 7), 1000 + 60 * kSecondNs + kLookInterval);
 }
 
 TEST(WatchedMoves, InWordsSayWhoWhenAndFromWhereToWhere) {
