@@ -3,6 +3,7 @@ them, so ranks that know nothing of each other agree. The GPUs are mounted over 
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -81,7 +82,8 @@ class BindGpus(MountedGpusTest):
                              env=environment | {"OPEN": "", "REFUSED": ""}, stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, check=False)
         self.assert_exit(ran, 0)
-        return json.loads(ran.stdout)
+        said = [json.loads(line) for line in ran.stdout.splitlines()]
+        return said[0] if len(said) == 1 else said
 
     def bind_ranks(self, *own: dict[str, str], arguments=None, **variables: str) -> list[dict]:
         """Runs a launcher and its ranks: by torchrun's variables, or with arguments of bind(). `own`: the variables of
@@ -153,12 +155,25 @@ class BindGpus(MountedGpusTest):
         for own in ({}, {"SHELL": "yes"}):
             mine = own | {"CUDA_VISIBLE_DEVICES": "1"}  # not in the launcher's variables: mpirun -x
             for rank in self.bind_ranks(mine, mine):
-                self.assertRegex(rank["notes"][0], "^the ranks divide the whole node, as they cannot divide CPU . of ")
+                self.assertRegex(rank["notes"][0], "^the ranks divide the whole node, as they cannot divide CPU . of "
+                                 "GPU 0000:20:00.0: 2 ranks have 1 core, and each needs one of its own$")
         for path in (self.folder / "pci/devices").glob("0000:20*"):
             path.rename(self.folder / path.name)
         for own, variables in (({"CUDA_VISIBLE_DEVICES": "0"}, {}), ({}, {"CUDA_VISIBLE_DEVICES": "0"})):
             said = self.bind_ranks(own, own, **variables)
             self.assertEqual([rank["notes"] for rank in said], [[], []])
+
+    def test_ranks_of_mpirun_share_no_cpu_whoever_sets_their_gpu(self):
+        if shutil.which("mpirun") is None:
+            self.skipTest("no mpirun here")
+        mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+        stays = [sys.executable, "-B", "-c", PROGRAM.replace("sys.stdin.read()", "time.sleep(3)")]
+        shell = ["sh", "-c", 'export CUDA_VISIBLE_DEVICES=$((1 - OMPI_COMM_WORLD_LOCAL_RANK)); "$@"; exit', "sh"]
+        same = self.run_json(*mpirun, "-x", "CUDA_VISIBLE_DEVICES=1", *stays)
+        own = self.run_json(*mpirun, *shell, *stays)
+        for said in (same, own):
+            self.assertEqual(sorted(rank["cpus"] for rank in said), [home["cpus"] for home in self.homes], said)
+        self.assertEqual(sorted(rank["source"] for rank in own), [f"GPU {gpu.address}" for gpu in self.gpus])
 
     def test_ranks_whose_lists_cross_share_no_cpu(self):
         """A list per rank, with its own GPU first; or a GPU that one rank has alone, and one that two share."""

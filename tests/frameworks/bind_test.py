@@ -70,9 +70,12 @@ class Ray(Bind, MountedGpusTest):
         super().setUp()
         need_ray()
 
-    def ray(self, *options: str, before=(), **variables: str) -> list[dict]:
+    def workers(self, *options: str, before=(), **variables: str) -> list[dict]:
         words = [*before, RAY_PYTHON, *job("ray_bind", *options)[1:]]
-        ended = self.ended(*words, RAY_USAGE_STATS_ENABLED="0", **variables)
+        return self.ended(*words, RAY_USAGE_STATS_ENABLED="0", **variables)
+
+    def ray(self, *options: str, **keywords) -> list[dict]:
+        ended = self.workers(*options, **keywords)
         self.assert_share_no_cpu(ended)
         return ended
 
@@ -97,6 +100,26 @@ class Ray(Bind, MountedGpusTest):
         self.assertEqual([its["cpus"] for its in hidden], [its["cpus"] for its in shown])
         for its in (*shown, *hidden):
             self.assertRegex(its["source"], "^GPU 0000:[12]0:00.0$")
+
+    def test_two_workers_of_ray_train_have_the_homes_of_their_gpus(self):
+        """Train lists both GPUs in both workers, and Ray says which is whose."""
+        self.write(*self.nvidia(2))
+        self.probe()
+        mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
+        ended = self.ray("train", "gpus", before=mounted, OPEN="tty", REFUSED="",
+                         RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES="1")
+        self.assertEqual(sorted(its["source"] for its in ended), ["GPU 0000:10:00.0", "GPU 0000:20:00.0"])
+
+    def test_two_actors_of_which_one_has_a_gpu_share_no_cpu(self):
+        """The other is not bound, and says why."""
+        self.write(*self.nvidia(2))
+        self.probe()
+        mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
+        other, its = self.workers("mixed", before=mounted, OPEN="tty", REFUSED="")
+        self.assert_bound(its, set(its["cpus"]))
+        self.assertRegex(its["source"], "^GPU 0000:[12]0:00.0$")
+        self.assertFalse(other["bound"])
+        self.assertIn("Ray has given this worker no GPU, and other workers here may have GPUs", other["errors"][0])
 
 
 if __name__ == "__main__":

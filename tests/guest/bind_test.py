@@ -25,7 +25,7 @@ echo $$ >$pod/cgroup.procs
 IN_CONTAINER = "/usr/bin/unshare --cgroup --mount sh -c 'mount -t cgroup2 cgroup2 /sys/fs/cgroup; exec \"$@\"' sh "
 
 THREADS = """
-import json, os, sys, threading, zf_runtime
+import json, os, sys, threading, time, zf_runtime
 from zf_runtime import _memory
 def touch(cpu):
     '''Touches 32 MiB on this CPU's node.'''
@@ -44,6 +44,8 @@ print(json.dumps({'text': str(binding), 'errors': binding.errors, 'cpus': sorted
     'mems': sorted(binding.mems), 'moved': binding.moved, 'elsewhere': binding.pages_elsewhere,
     'elsewhere_later': _memory.share_elsewhere(binding.mems),
     'masks': sorted({tuple(sorted(os.sched_getaffinity(int(tid)))) for tid in os.listdir('/proc/self/task')})}))
+sys.stdout.flush()
+time.sleep(float(os.environ.get('STAYS_S', 0)))
 """
 
 
@@ -88,3 +90,11 @@ class Bind(CommandTest):
         first, second = self.run_python(run, shape="2n-gpus")
         self.assertEqual((first["cpus"], first["mems"]), ([4, 5, 6, 7], [1]), first["text"])
         self.assertEqual((second["cpus"], second["mems"]), ([0, 1, 2, 3], [0]), second["text"])
+
+    def test_two_ranks_that_share_a_gpu_divide_its_home(self):
+        """Neither has the list from the shell that starts both."""
+        run = ("export STAYS_S=20; for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 HIP_VISIBLE_DEVICES=0 "
+               "python3 -S -E -B bind.py & done; wait")
+        ranks = sorted(self.run_python(run, shape="2n-gpus"), key=lambda its: its["cpus"])
+        self.assertEqual([(its["cpus"], its["mems"]) for its in ranks], [([4, 5], [1]), ([6, 7], [1])],
+                         "\n".join(its["text"] for its in ranks))

@@ -30,7 +30,7 @@ def find(ranks: int | None, variables: Mapping[str, str]) -> Gpus:
     variable = next((name for name in VISIBLE if name in variables), VISIBLE[0])
     share = _ray.gpus()
     if share is not None:
-        return _by_ray(share, variable)
+        return _by_ray(share, variable, ranks)
     if variable not in variables:
         return Gpus(why_none="no variable says which GPU this process has")
     names = _names(variables[variable])
@@ -50,12 +50,12 @@ def has_own_list(variables: Mapping[str, str]) -> bool:
     return _ray.is_worker() or (bool(lists) and len(_names(lists[0])) == 1)
 
 
-def _by_ray(share: _ray.GpuShare, variable: str) -> Gpus:
+def _by_ray(share: _ray.GpuShare, variable: str, ranks: int | None) -> Gpus:
     if share.is_whole:
         return Gpus(tuple(share.ids), False, variable, f"Ray has given this worker {len(share.ids)} GPUs")
     why = f"Ray has given this worker {'a part of a GPU' if share.ids else 'no GPU'}"
     # All workers of Ray Train have the same. Others may have a GPU, and with it its home.
-    are_alike = _ray.train_rank() is not None or not _ray.node_has_gpus()
+    are_alike = ranks == 1 or _ray.train_rank() is not None or not _ray.node_has_gpus()
     return Gpus((), False, variable, why, "" if are_alike else
                 f"{why}, and other workers here may have GPUs, and with them their homes: name a plan for all workers "
                 "(plan=), or give all of them GPUs")

@@ -161,9 +161,10 @@ def _by_part(path: str, who: Who, gpus: Gpus, known: list[str], plan: dict[str, 
     try:
         return _by_number(path, sharing, with_list, part, f" on the CPUs of {named}")
     except TuneError as error:  # they have too few cores: all ranks get the same answer
+        why, _, _ = str(error).removeprefix("zf-tune: ").partition(";")  # what it advises is for the whole node
         cut = _by_number(path, sharing, with_list)
         return cut._replace(note="the ranks divide the whole node, as they cannot divide "
-                                 f"{_cpu_lists.in_words(part)} of {named}: {error}")
+                                 f"{_cpu_lists.in_words(part)} of {named}: {why}")
 
 
 def _by_gpu(address: str, of_plan: list[str]) -> _Cut:
