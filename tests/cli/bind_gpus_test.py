@@ -41,13 +41,16 @@ sys.modules.update({"ray": ray, "ray._private.worker": worker,
                     "ray.train": types.SimpleNamespace(get_context=train_context)})
 """ + PROGRAM
 # Starts each rank with variables of its own, and lets them live until all have said what they did. A rank whose
-# variables have SHELL sets them in a shell of its own, which stays above it; one with AFTER starts so much later.
+# variables have SHELL sets them in a shell of its own, which stays above it; one with AFTER starts so much later, and
+# one with BECOMES is a shell first.
 LAUNCHER = """
 import json, os, subprocess, sys, time
 ranks = []
 for words, own in json.loads(sys.argv[1]):
     time.sleep(float(own.pop("AFTER", 0)))
     environment = os.environ | own
+    if own.pop("BECOMES", ""):
+        words = ["sh", "-c", 'sleep 4; exec "$@"', "sh", *words]
     if own.pop("SHELL", ""):
         setting = " ".join(f"{name}={value}" for name, value in own.items() if "RANK" not in name)
         words = ["sh", "-c", f'export {setting}; "$@"; exit', "sh", *words]
@@ -197,6 +200,12 @@ class BindGpus(MountedGpusTest):
             self.assertIn("of which not all 2 were seen", rank["notes"][0])
         for rank in self.bind_ranks(own, own | {"CUDA_VISIBLE_DEVICES": "0", "WAITS": "3"}):
             self.assertEqual(rank["notes"], [])
+
+    def test_a_rank_that_was_a_shell_for_long_sees_where_others_are(self):
+        """It has started in time, and nobody could see that it is a rank."""
+        own = {"LATER": "{}", "CUDA_VISIBLE_DEVICES": "1"}
+        _, late = self.bind_ranks(own, own | {"CUDA_VISIBLE_DEVICES": "0", "BECOMES": "yes"})
+        self.assertRegex(late["notes"][0], r"^process \d+ of this job was bound before to CPU \d+: the numbers of ")
 
     def test_without_a_number_a_gpu_that_another_process_has_too_is_nobodys(self):
         said = self.run_json(sys.executable, "-B", "-c", LAUNCHER,

@@ -38,6 +38,26 @@ def others() -> list[Peer]:
     return [peer for peer in _ranks() if peer.pid != own]
 
 
+class Bound(NamedTuple):
+    """A rank that has a mask of its own."""
+
+    pid: int
+    cpus: frozenset[int]
+
+
+def bound_on(cpus: frozenset[int]) -> Bound | None:
+    """Returns another rank of this job that has some of these CPUs, and not the mask that this one has."""
+    here = os.sched_getaffinity(os.getpid())
+    for peer in others():
+        try:
+            mask = os.sched_getaffinity(peer.pid)
+        except OSError:  # it has ended
+            continue
+        if mask != here and mask & cpus:
+            return Bound(peer.pid, frozenset(mask))
+    return None
+
+
 def all_of(ranks: int) -> list[Peer] | None:
     """Returns all ranks of this job on this node, this one included, as soon as `ranks` of them run; None if they do
     not within some seconds, did not start within these, or cannot be told from others. All get the same answer."""

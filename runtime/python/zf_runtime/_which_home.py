@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from . import _ask_tune, _cpu_lists, _home, _which_gpus, _which_rank
+from . import _ask_tune, _cpu_lists, _home, _peers, _which_gpus, _which_rank
 from ._ask_tune import TuneError
 from ._environment import COUNTING_VARIABLES
 from ._home import Home
-from ._thread_counts import VARIABLES
+from ._thread_counts import VARIABLES, pinning_in
 from ._which_gpus import VISIBLE, Gpus
 from ._which_rank import Who
 
@@ -63,7 +63,7 @@ def find(who: Who, plan: str | None, variables: Mapping[str, str], cpus: Cpus) -
         own = _which_rank.own(variables)
         if path:
             return _by_plan(who, os.path.abspath(path), inherited, own, cpus)
-        return _without_plan(who, _which_gpus.find(who.ranks, own), inherited, cpus)
+        return _apart(who, _which_gpus.find(who.ranks, own), inherited, cpus)
     except TuneError as error:
         ambiguous, _, _ = str(error).partition("give --cpus job")  # bind() has no such option
         raise NotBound(str(error) if ambiguous == str(error) else f"{ambiguous}start the ranks with no mask (taskset, "
@@ -107,6 +107,23 @@ class _Cut(NamedTuple):
     source: str
     words: str
     note: str = ""
+
+
+def _apart(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus) -> Found:
+    """Returns the home without a plan. If another rank of this job has some of it already, as it could not see this one
+    when it was bound, their numbers decide."""
+    found = _without_plan(who, gpus, variables, cpus)
+    if (who.ranks or 1) == 1 or pinning_in(variables):  # OpenMP then gives masks, too
+        return found
+    other = _peers.bound_on(found.home.cpus)
+    if other is not None and gpus.names:
+        note = f"process {other.pid} of this job was bound before to {_cpu_lists.in_words(other.cpus)}"
+        found = _without_plan(who, Gpus(note=f"{note}: the numbers of the ranks decide"), variables, cpus)
+        other = _peers.bound_on(found.home.cpus)
+    if other is not None:
+        raise NotBound(f"{_cpu_lists.in_words(found.home.cpus)} would be this rank's, and process {other.pid} of this "
+                       f"job is bound to {_cpu_lists.in_words(other.cpus)}")
+    return found
 
 
 def _without_plan(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus) -> Found:
