@@ -7,18 +7,27 @@ arena.
 The last line compares medians with runtime/plan/period.hpp, by which mode exact exposes the first module's part of the
 step, and the copy and norm of the last gradient. Hidden is the part of what is exposed with "off" that a mode hides.
 
+--outside compares exact with "off" where another one than the optimizer clips, and so writes every gradient again:
+torch's clip_grad_norm_(), which Lightning calls, accelerate's, which the Trainer calls, or GradScaler's unscale_().
+
 step() and the sender read digests of gradients and parameters. With --digests asleep that takes the time of a GPU that
 reads 1 TB/s, and no CPU; with "cpu" the CPU of training reads them, as for parameters on the CPU."""
 
 import argparse
+import pathlib
 import random
 import statistics
+import sys
 import time
 import unittest.mock
 import warnings
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "cli")]
+
 import report
 import torch
+import turns
 import zf_runtime
 from zf_runtime._device import Host, HostStream, Reading, ThreadStream
 
@@ -80,21 +89,53 @@ def make_model(sizes):
     return torch.nn.Sequential(*(Layer(size, torch.full((size,), 1e-3)) for size in sizes))
 
 
-def iterate(model, optimizer):
+def by_torch(model, optimizer):
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+class ByAccelerate:
+    def __init__(self):
+        import accelerate
+
+        self.accelerator = accelerate.Accelerator(cpu=True)
+
+    def __call__(self, model, optimizer):
+        self.accelerator.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+class ByScaler:
+    def __init__(self):
+        self.scalers = {}  # by optimizer
+
+    def __call__(self, model, optimizer):
+        scaler = self.scalers.setdefault(id(optimizer), torch.amp.GradScaler("cpu", init_scale=1.0))
+        scaler.scale(torch.ones(1))
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+OUTSIDE = {"torch": lambda: by_torch, "accelerate": ByAccelerate, "scaler": ByScaler}
+
+
+def iterate(model, optimizer, step=lambda model, optimizer: optimizer.step()):
     loss = model(torch.ones(1, requires_grad=True)).sum()
     loss.backward()
     if optimizer is not None:
-        optimizer.step()
+        step(model, optimizer)
     for layer in model:
         layer.weight.grad = None
 
 
-def timed(model, optimizer, count):
+def timed(model, optimizer, count, **more):
     """Returns the period of steady training: from the end of one step() to that of another."""
-    iterate(model, optimizer)
+    iterate(model, optimizer, **more)
     started = time.perf_counter()
     for _ in range(count):
-        iterate(model, optimizer)
+        iterate(model, optimizer, **more)
     took = (time.perf_counter() - started) / count
     if optimizer is not None:
         optimizer.synchronize()
@@ -112,6 +153,25 @@ def compared(turns, exposed_by_the_model):
             "hidden_by_the_model": 1 - exposed_by_the_model / exposed["off"], "period_by_the_models": periods}
 
 
+def pairs_with_an_outside_clipper(models, optimizers, step, count):
+    """Times "exact" and "off" in turns: one iteration of each is a pair, and every second pair has the other order."""
+    ratios = []
+    for name in ("off", "exact"):  # early copies pause from the second on, until the 102nd
+        for _ in range(3):
+            iterate(models[name], optimizers[name], step)
+    for number in range(count):
+        names = ("off", "exact") if number % 2 else ("exact", "off")
+        took = {}
+        for name in names:
+            started = time.perf_counter()
+            iterate(models[name], optimizers[name], step)
+            optimizers[name].synchronize()
+            took[name] = time.perf_counter() - started
+        ratios.append(took["exact"] / took["off"])
+    mean, low, high = turns.interval(ratios)
+    report.say(pairs=count, exact_to_off=mean, low=low, high=high)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--params", type=int, default=48_000_000)
@@ -122,6 +182,8 @@ def main():
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--digests", choices=("asleep", "cpu"), default="asleep")
     parser.add_argument("--timeline")
+    parser.add_argument("--outside", choices=OUTSIDE)
+    parser.add_argument("--pairs", type=int, default=200)
     options = parser.parse_args()
     first = options.first or 1 / options.groups
     rest = int(options.params * (1 - first) / (options.groups - 1))
@@ -144,19 +206,22 @@ def main():
     for model in models.values():
         for layer in model:
             layer.forward_s = 1.5 * step_s / len(sizes)
+    if options.outside:
+        pairs_with_an_outside_clipper(models, optimizers, OUTSIDE[options.outside](), options.pairs)
+        return
     generator = random.Random(1)
-    turns = []
+    found = []
     for turn in range(options.turns):
         names = list(models)
         generator.shuffle(names)
         periods = {name: timed(models[name], optimizers[name], options.iterations) for name in names}
         report.say(turn=turn, step_s=step_s, **periods)
-        turns.append(periods)
+        found.append(periods)
     exact = optimizers["exact"]
     spans = exact.timeline()
     last_gradient_s = statistics.median(span.end_ns - span.begin_ns for span in spans if span.kind == "copy") / 1e9
     report.say(first=first, elements=sum(sizes), last_gradient_s=last_gradient_s,
-               **compared(turns, first * step_s + last_gradient_s))
+               **compared(found, first * step_s + last_gradient_s))
     if options.timeline:
         exact.save_timeline(options.timeline)
     for name in ("off", "exact", "late"):
