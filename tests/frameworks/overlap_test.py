@@ -25,8 +25,8 @@ class Overlap(FrameworkTest):
         self.assertNotIn("Ran 0 tests", done.stderr)
 
     def test_it_trains_as_torch_and_as_in_place(self):
-        """Costs 14 s: every state format in every mode."""
-        self.run_cases("like_torch_cases", "late_cases", "formats_cases", "state_cases")
+        """Costs 18 s: every state format in every mode."""
+        self.run_cases("like_torch_cases", "near_torch_cases", "late_cases", "formats_cases", "state_cases")
 
     def test_what_a_program_writes_is_taken_or_refused(self):
         """Costs 18 s: with what comes when it closes or dies, and when a model is saved beside its step."""

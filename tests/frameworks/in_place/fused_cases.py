@@ -1,6 +1,8 @@
 """How far a step in place is from torch.optim.AdamW(fused=True), and that errors which look small are far."""
 
 import copy
+import pathlib
+import sys
 import unittest
 
 import torch
@@ -8,14 +10,8 @@ import zf_runtime
 from case import WithMasters
 from zf_runtime import _scalars, adam
 
-LR, ELEMENTS = 1e-3, 1_000_000
-
-
-def ulps_between(got, wanted):
-    """Returns the largest distance in units in the last place of max(|p|, lr)."""
-    size = wanted.abs().clamp(min=LR)
-    unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent - 24)
-    return ((got.double() - wanted.double()).abs() / unit.double()).max().item()
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from ulps import ELEMENTS, LR, ulps_between
 
 
 def distance_of_each_step(steps=10):
