@@ -14,6 +14,7 @@ step() and the sender read digests of gradients and parameters. With --digests a
 reads 1 TB/s, and no CPU; with "cpu" the CPU of training reads them, as for parameters on the CPU."""
 
 import argparse
+import collections
 import pathlib
 import random
 import statistics
@@ -29,6 +30,7 @@ import report
 import torch
 import turns
 import zf_runtime
+from step_picture import Bar, draw
 from zf_runtime._device import Host, HostStream, Reading, ThreadStream
 
 GPU_BYTES_PER_S = 1e12
@@ -40,12 +42,12 @@ class Sleep(torch.autograd.Function):
     @staticmethod
     def forward(context, x, weight, layer):
         context.layer = layer
-        time.sleep(layer.forward_s)
+        layer.works("forward", layer.forward_s)
         return x + 0
 
     @staticmethod
     def backward(context, gradient):
-        time.sleep(2 * context.layer.forward_s)
+        context.layer.works("backward", 2 * context.layer.forward_s)
         return gradient, context.layer.gradient.detach(), None  # a new tensor over the same memory: nothing is copied
 
 
@@ -79,7 +81,12 @@ class Layer(torch.nn.Module):
     def __init__(self, elements, gradient):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.full((elements,), 0.1))
-        self.gradient, self.forward_s = gradient, 0.0
+        self.gradient, self.forward_s, self.bars = gradient, 0.0, collections.deque(maxlen=100)
+
+    def works(self, kind, seconds):
+        begin = time.perf_counter_ns()
+        time.sleep(seconds)
+        self.bars.append(Bar(kind, begin, time.perf_counter_ns()))
 
     def forward(self, x):
         return Sleep.apply(x, self.weight, self)
@@ -172,6 +179,15 @@ def pairs_with_an_outside_clipper(models, optimizers, step, count):
     report.say(pairs=count, exact_to_off=mean, low=low, high=high)
 
 
+def picture_of(model, spans):
+    """Draws from the last layers of a backward to the end of the next forward."""
+    bars = [bar for layer in model for bar in layer.bars] + [Bar(span.kind, span.begin_ns, span.end_ns)
+                                                             for span in spans]
+    copy = [span for span in spans if span.kind == "copy"][-2]
+    end_ns = min(bar.end_ns for bar in model[-1].bars if bar.kind == "forward" and bar.begin_ns > copy.end_ns)
+    return draw(bars, copy.begin_ns - 10_000_000, end_ns + 10_000_000, "One step of AdamW(overlap=\"exact\") beside forward")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--params", type=int, default=48_000_000)
@@ -181,7 +197,8 @@ def main():
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--digests", choices=("asleep", "cpu"), default="asleep")
-    parser.add_argument("--timeline")
+    parser.add_argument("--timeline", help="write that of mode exact, for Perfetto")
+    parser.add_argument("--picture", help="draw its last whole step as an SVG")
     parser.add_argument("--outside", choices=OUTSIDE)
     parser.add_argument("--pairs", type=int, default=200)
     options = parser.parse_args()
@@ -224,6 +241,8 @@ def main():
                **compared(found, first * step_s + last_gradient_s))
     if options.timeline:
         exact.save_timeline(options.timeline)
+    if options.picture:
+        pathlib.Path(options.picture).write_text(picture_of(models["exact"], spans))
     for name in ("off", "exact", "late"):
         optimizers[name].close()
 
