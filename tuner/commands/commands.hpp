@@ -17,6 +17,7 @@ struct Command {
 Command tune_command();
 Command probe_command();
 Command plan_command();
+Command fit_command();
 Command explain_command();
 Command check_command();
 Command exec_command();

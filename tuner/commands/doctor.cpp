@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/few_cores.hpp"
+#include "commands/memory_warning.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
 #include "machine/rank_count.hpp"
@@ -54,12 +55,28 @@ void count_ranks_and_cores(const SysRoot& sysroot, Patient& patient) {
   }
 }
 
+/// Adds that the plan's job does not fit, if it does not.
+void weigh_plan(const MachineSource& given, Patient& patient) {
+  if (!patient.plan) return;
+  MachineSource source = given;
+  source.with_io = false;
+  source.with_speeds = false;
+  try {
+    const Plan& plan = *patient.plan;
+    const auto shortage =
+        memory_shortage_here(plan.workload, plan.intent.state_format, read_machine(source), source);
+    if (shortage) patient.memory = Finding{Severity::severe, *shortage, memory_remedy(plan.workload)};
+  } catch (const Error&) {  // a machine that cannot be read: probe names the cause
+  }
+}
+
 Exit run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   std::optional<std::filesystem::path> plan;
   if (const auto path = arguments.text("plan")) plan = *path;
   Patient patient = observe_node(machine_source(arguments).sysroot, plan);
   if (!patient.binding) count_ranks_and_cores(patient.sysroot, patient);
+  weigh_plan(machine_source(arguments), patient);
   if (!speaks_for_node(patient.environment)) patient.ranks = 0;
   if (patient.plan) {
     if (const auto note = former_format_note(*patient.plan, *plan)) print_stderr("{}\n", one_line(*note));

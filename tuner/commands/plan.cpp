@@ -2,6 +2,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/few_cores.hpp"
+#include "commands/memory_warning.hpp"
 #include "commands/output.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
@@ -65,7 +66,11 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   Plan plan = unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count, share), workload,
                               deepspeed, command_line());
   plan.intent.state_format = state_argument(arguments).value_or(StateFormat::fp32);
-  if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks.count);
+  if (!arguments.has("quiet")) {
+    warn_of_few_cores(machine, ranks.count);
+    if (arguments.has("params"))
+      warn_of_memory(plan.workload, plan.intent.state_format, machine, machine_source(arguments));
+  }
   return plan;
 }
 
@@ -114,7 +119,10 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
       retarget(plan, machine, renewed_gpus(environment, machine.topology, plan, ranks, share), options);
   mark_older_evidence(plan, moved);
   if (options.for_deepspeed) need_deepspeed(moved);
-  if (!arguments.has("quiet")) warn_of_few_cores(machine, ranks);
+  if (!arguments.has("quiet")) {
+    warn_of_few_cores(machine, ranks);
+    warn_of_memory(moved.workload, moved.intent.state_format, machine, source);
+  }
   return moved;
 }
 

@@ -7,6 +7,7 @@
 #include "commands/commands.hpp"
 #include "commands/few_cores.hpp"
 #include "commands/interrupt.hpp"
+#include "commands/memory_warning.hpp"
 #include "commands/output.hpp"
 #include "commands/progress.hpp"
 #include "commands/results.hpp"
@@ -138,7 +139,11 @@ Exit run(const Arguments& arguments) {
   const auto recorder = make_recorder(job, request);
   const InterruptWatch interrupt;
   if (!quiet) {
-    if (!simulate) warn_of_few_cores(job.machine, job.workload.ranks);
+    if (!simulate) {
+      warn_of_few_cores(job.machine, job.workload.ranks);
+      if (file || arguments.has("params"))
+        warn_of_memory(job.workload, request.state_format, job.machine, machine_source(arguments));
+    }
     for (const std::string& note : notes_before_sweep(request, job, recorder.get()))
       print_stderr("{}\n", note);
     if (file) print_stderr("{}", estimates_in_words(*file));

@@ -96,6 +96,7 @@ const std::vector<Check>& checks() {
       {"clock-limits", clock_limit_findings},
       {"numa", numa_findings},
       {"huge-pages", huge_page_findings},
+      {"memory", memory_findings},
       {"shared-memory", shared_memory_findings},
       {"locked-memory", locked_memory_findings},
       {"swap", swap_findings},

@@ -9,6 +9,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
+#include "os/memory_limits.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -18,35 +19,6 @@ namespace {
 
 constexpr std::uint64_t kSmallSharedMemory = std::uint64_t{1} << 30;
 constexpr std::uint64_t kBytesPerParameter = 4;
-
-/// Returns the bytes of "size=65536k" among tmpfs's options; nothing if it is not set: the kernel's default
-/// is half of the memory.
-std::optional<std::uint64_t> size_option(const std::string& options) {
-  std::istringstream list(options);
-  for (std::string option; std::getline(list, option, ',');) {
-    if (!option.starts_with("size=")) continue;
-    std::istringstream value(option.substr(5));
-    std::uint64_t size = 0;
-    char unit = 0;
-    if (!(value >> size)) return std::nullopt;
-    value >> unit;
-    return unit == 'k' ? size << 10 : unit == 'm' ? size << 20 : unit == 'g' ? size << 30 : size;
-  }
-  return std::nullopt;
-}
-
-/// Returns the options of the file system at /dev/shm, which is on the last such line; nothing if none is
-/// mounted.
-std::optional<std::string> shm_options(const std::string& mounts) {
-  std::optional<std::string> found;
-  std::istringstream lines(mounts);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string device, point, type, options;
-    if (fields >> device >> point >> type >> options && point == "/dev/shm") found = options;
-  }
-  return found;
-}
 
 // --- Settings of the kernel -------------------------------------------------------------------------------
 
@@ -66,15 +38,19 @@ bool is_on(const SysRoot& sysroot, const std::string& path) {
 
 }  // namespace
 
+std::vector<Finding> memory_findings(const Patient& patient) {
+  if (!patient.memory) return {};
+  return {*patient.memory};
+}
+
 // A /dev/shm or a limit of locked memory that is too small stops a job in the middle.
 std::vector<Finding> shared_memory_findings(const Patient& patient) {
-  const auto mounts = patient.sysroot.read("/proc/mounts");
-  if (!mounts) return {};
+  const auto shared = read_shared_memory(patient.sysroot);
+  if (!shared) return {};
   constexpr const char* kRemedy = "mount -o remount,size=… /dev/shm; docker --shm-size, or --ipc=host";
-  const auto options = shm_options(*mounts);
-  if (!options)
+  if (!shared->is_mounted)
     return {{Severity::warning, "/dev/shm is not mounted: data loaders and ZenFlow need it", kRemedy}};
-  const auto size = size_option(*options);
+  const auto& size = shared->size;
   const std::uint64_t needed =
       patient.plan ? patient.plan->workload.params * kBytesPerParameter : kSmallSharedMemory;
   if (!size || *size >= needed) return {};
@@ -91,21 +67,14 @@ std::vector<Finding> shared_memory_findings(const Patient& patient) {
 }
 
 std::vector<Finding> locked_memory_findings(const Patient& patient) {
-  std::istringstream lines(patient.sysroot.read("/proc/self/limits").value_or(""));
-  constexpr std::string_view kName = "Max locked memory";
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(kName)) continue;
-    std::istringstream fields(line.substr(kName.size()));
-    std::uint64_t soft = 0;
-    if (!(fields >> soft)) return {};  // "unlimited"
-    return {
-        {Severity::note,
-         format_text("at most {} of memory may be locked: RDMA and io_uring lock what they transfer",
-                     print_bytes(soft)),
-         "ulimit -l unlimited; docker --ulimit memlock=-1; Slurm: PropagateResourceLimitsExcept=MEMLOCK and "
-         "LimitMEMLOCK=infinity for slurmd"}};
-  }
-  return {};
+  const auto limit = locked_memory_limit(patient.sysroot);
+  if (!limit) return {};
+  return {
+      {Severity::note,
+       format_text("at most {} of memory may be locked: RDMA and io_uring lock what they transfer",
+                   print_bytes(*limit)),
+       "ulimit -l unlimited; docker --ulimit memlock=-1; Slurm: PropagateResourceLimitsExcept=MEMLOCK and "
+       "LimitMEMLOCK=infinity for slurmd"}};
 }
 
 std::vector<Finding> huge_page_findings(const Patient& patient) {

@@ -56,6 +56,23 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
   return static_cast<std::uint64_t>(std::llround(*value));
 }
 
+std::uint64_t parse_size(std::string_view text, std::string_view what) {
+  static constexpr std::array<Unit, 8> kUnits{{{"M", 0x1p20},
+                                               {"MiB", 0x1p20},
+                                               {"G", 0x1p30},
+                                               {"GiB", 0x1p30},
+                                               {"T", 0x1p40},
+                                               {"TiB", 0x1p40},
+                                               {" GiB", 0x1p30},
+                                               {" MiB", 0x1p20}}};
+  const auto value = parse_with_unit(text, kUnits);
+  if (!value || *value < 0 || *value > 0x1p50) {
+    throw Error(Exit::usage, format_text("{}: \"{}\" is not a size", what, text),
+                "write a size such as 512GiB or 64MiB");
+  }
+  return static_cast<std::uint64_t>(std::llround(*value));
+}
+
 Nanoseconds parse_duration(std::string_view text, std::string_view what) {
   static constexpr std::array<Unit, 6> kUnits{
       {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}}};

@@ -1,0 +1,160 @@
+#include "fit/forecast.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fit_jobs.hpp"
+#include "measured_jobs.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns whether our optimizer steps: the forecasts of others may be a little worse.
+bool is_ours(Stepper stepper) {
+  return stepper == Stepper::in_place || stepper == Stepper::fsdp2_in_place || stepper == Stepper::native;
+}
+
+TEST(Forecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
+  ASSERT_GE(std::size(kMeasuredJobs), 24U);
+  for (const MeasuredJob& measured : kMeasuredJobs) {
+    FitJob job;
+    job.model = measured_model(measured.blocks);
+    job.stepper = measured.stepper;
+    job.stage = measured.stage;
+    job.mode = measured.mode;
+    job.type = measured.type;
+    job.state = measured.state;
+    job.ranks = measured.ranks;
+    job.device = Device::cpu;
+    ASSERT_EQ(why_no_such_job(job), std::nullopt) << measured.name;
+    const Forecast forecast = forecast_of(job);
+    for (std::size_t phase = 0; phase < kFitPhases; ++phase) {
+      const auto found = static_cast<double>(measured.bytes[phase]);
+      EXPECT_NEAR(static_cast<double>(forecast.phases[phase].bytes), found,
+                  (is_ours(job.stepper) ? 0.03 : 0.05) * found)
+          << measured.name << " " << name_of(static_cast<FitPhase>(phase));
+    }
+  }
+}
+
+TEST(Forecast, EachPhaseIsTheSumOfItsItems) {
+  for (const FitJob& job : all_jobs(1'000'000'000)) {
+    for (const PhaseMemory& phase : forecast_of(job).phases) {
+      std::uint64_t sum = 0;
+      for (const std::uint64_t bytes : phase.items) sum += bytes;
+      EXPECT_EQ(sum, phase.bytes) << in_words(job);
+      EXPECT_GT(phase.bytes, 0U) << in_words(job);
+    }
+  }
+}
+
+TEST(Forecast, ALargerModelNeverNeedsLess) {
+  const auto small = all_jobs(1'000'000'000), large = all_jobs(1'300'000'000);
+  ASSERT_EQ(small.size(), large.size());
+  ASSERT_GT(small.size(), 200U);
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    for (std::size_t phase = 0; phase < kFitPhases; ++phase)
+      EXPECT_GE(forecast_of(large[i]).phases[phase].bytes, forecast_of(small[i]).phases[phase].bytes)
+          << in_words(small[i]);
+  }
+}
+
+TEST(Forecast, MoreNodesNeverNeedMoreOnEach) {
+  for (FitJob job : all_jobs(70'000'000'000)) {
+    const std::uint64_t before = forecast_of(job).peak_bytes();
+    job.nodes *= 2;
+    EXPECT_LE(forecast_of(job).peak_bytes(), before) << in_words(job);
+  }
+}
+
+TEST(Forecast, ZerosHostMemoryIsDividedByAllRanksAlsoInStage2) {
+  FitJob job;
+  job.model = usual_model(8'000'000'000);
+  job.stage = 2;
+  const auto steady = [&] { return forecast_of(job).at(FitPhase::steady).of(FitItem::moments); };
+  EXPECT_EQ(steady(), 64'000'000'000U);
+  job.ranks = 8;
+  EXPECT_EQ(steady(), 64'000'000'000U) << "the ranks of one node hold all of it together";
+  job.nodes = 4;
+  EXPECT_EQ(steady(), 16'000'000'000U);
+}
+
+TEST(Forecast, FrozenParametersHaveNoState) {
+  FitJob job;
+  job.model = usual_model(8'000'000'000);
+  job.model.trainable = 100'000'000;
+  job.stage = 2;
+  job.ranks = 8;
+  const Forecast forecast = forecast_of(job);
+  EXPECT_EQ(forecast.at(FitPhase::steady).of(FitItem::moments), 800'000'000U);
+  EXPECT_EQ(forecast.at(FitPhase::start).of(FitItem::model), 8U * 2 * 8'000'000'000)
+      << "each rank makes all of the model";
+  EXPECT_EQ(forecast.at(FitPhase::resume).of(FitItem::loaded), 8U * 2 * 8'000'000'000)
+      << "and reads all of it from a checkpoint";
+}
+
+TEST(Forecast, TheReserveIsThatOfEachRank) {
+  FitJob job;
+  job.model = usual_model(1000);
+  job.stage = 2;
+  job.ranks = 8;
+  job.process_bytes = 1'000'000;
+  for (const PhaseMemory& phase : forecast_of(job).phases) EXPECT_EQ(phase.of(FitItem::process), 8'000'000U);
+}
+
+TEST(Forecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.stage = 2;
+  job.pinned = true;
+  // 4, 4 and 2 GB become 4, 4 and 2 GiB.
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  EXPECT_EQ(forecast_of(job).at(FitPhase::steady).of(FitItem::pinning), 10 * kGiB - 10'000'000'000);
+  EXPECT_EQ(forecast_of(job).pinned_bytes, 10 * kGiB);
+  job.stepper = Stepper::native;
+  EXPECT_EQ(forecast_of(job).at(FitPhase::steady).of(FitItem::pinning), 0U)
+      << "the arena is registered as it is";
+}
+
+TEST(Forecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAParameter) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.stepper = Stepper::deepspeed_zenflow;
+  job.stage = 2;
+  const Forecast waits = forecast_of(job);
+  EXPECT_EQ(waits.shared_memory_bytes, 0U);
+  job.mode = Mode::overlap;
+  const Forecast overlaps = forecast_of(job);
+  EXPECT_EQ(overlaps.at(FitPhase::steady).of(FitItem::moments), 16'000'000'000U);
+  EXPECT_EQ(overlaps.shared_memory_bytes, 16'000'000'000U);
+  EXPECT_EQ(overlaps.at(FitPhase::steady).bytes - waits.at(FitPhase::steady).bytes, 16'000'000'000U);
+  EXPECT_EQ(overlaps.basis, Basis::from_source);
+}
+
+TEST(Forecast, OnlyWhatWasMeasuredIsCalledSo) {
+  for (const FitJob& job : all_jobs(1'000'000'000)) {
+    const bool was_not = job.device == Device::gpu || job.type == ParameterType::fp16 ||
+                         job.stepper == Stepper::superoffload || job.stepper == Stepper::deepspeed_zenflow;
+    EXPECT_EQ(forecast_of(job).basis, was_not ? Basis::from_source : Basis::measured) << in_words(job);
+  }
+}
+
+TEST(FitJob, WhatDoesNotGoTogetherIsNamed) {
+  FitJob job;
+  job.stage = 0;
+  EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("needs a ZeRO stage"));
+  job.stage = 2;
+  job.state = StateFormat::bf16;
+  EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("zf_runtime's alone"));
+  job.stepper = Stepper::native;
+  EXPECT_EQ(why_no_such_job(job), std::nullopt);
+  job.state = StateFormat::split;
+  EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("fp32 and bf16, and not split"));
+  job.stage = 0;
+  EXPECT_EQ(why_no_such_job(job), std::nullopt);
+  job.type = ParameterType::fp32;
+  EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("for bf16 parameters"));
+}
+
+}  // namespace
+}  // namespace zf

@@ -1,0 +1,161 @@
+#include "commands/fit_job_arguments.hpp"
+
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "base/text.hpp"
+#include "commands/model_folder.hpp"
+#include "commands/shared_arguments.hpp"
+#include "fit/verdict.hpp"
+#include "machine/gpu_lookup.hpp"
+#include "machine/rank_count.hpp"
+#include "text/nearest.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the value of an option that names one of an enum's values; nothing if it was not given. Throws
+/// Error(usage) for another word.
+template <NamedEnum Enum>
+std::optional<Enum> named_argument(const Arguments& arguments, const std::string& option) {
+  const auto word = arguments.text(option);
+  if (!word) return std::nullopt;
+  if (const auto value = value_named<Enum>(*word)) return value;
+  throw Error(Exit::usage,
+              format_text("zf-tune {}: --{}: \"{}\" is not known", arguments.command, option, *word),
+              did_you_mean(*word, all_names<Enum>()).value_or("give one of " + all_names<Enum>()));
+}
+
+std::optional<bool> yes_or_no(const Arguments& arguments, const std::string& option) {
+  const auto word = arguments.text(option);
+  if (!word) return std::nullopt;
+  if (*word == "yes" || *word == "no") return *word == "yes";
+  throw Error(Exit::usage, format_text("zf-tune fit: --{}: \"{}\" is not \"yes\" or \"no\"", option, *word),
+              "give one of them");
+}
+
+int usual_stage(Stepper stepper) {
+  switch (stepper) {
+    case Stepper::deepspeed_offload:
+    case Stepper::deepspeed_zenflow:
+      return 2;
+    case Stepper::superoffload:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+std::vector<OptionSpec> fit_job_options() {
+  return {
+      {"params", 'p', "COUNT",
+       "number of parameters of the whole model (default: those of --model; e.g. 70B)"},
+      {"model", 'm', "DIR",
+       "folder of the model: the headers of its .safetensors files, else its config.json of type " +
+           known_model_types() + " (default: none; e.g. Llama-3.1-8B)"},
+      {"trainable", 0, "COUNT", "number of parameters that are trained (default: all; e.g. 1B)"},
+      {"dtype", 0, "TYPE",
+       "type of the parameters: " + all_names<ParameterType>() + " (default: bf16; e.g. fp32)"},
+      ranks_option(),
+      {"nodes", 0, "N", "number of nodes with so many ranks each (default: 1; e.g. 4)"},
+      {"framework", 0, "NAME",
+       "who steps the parameters: " + all_names<Stepper>() +
+           " (default: deepspeed-offload with GPUs, in-place without; e.g. native)"},
+      {"stage", 0, "N",
+       "stage of ZeRO, 1 to 3; with native: its partitions on zf-optimizer (default: 2 with DeepSpeed's own, "
+       "3 "
+       "with superoffload, none with native; e.g. 3)"},
+      {"mode", 0, "NAME",
+       "how the step overlaps training: " + all_names<Mode>() + " (default: wait, superoffload: backward)"},
+      state_option(),
+      {"load", 0, "HOW",
+       "whole: each rank makes all of the model on the host at the start; sharded: its own part alone "
+       "(zero.Init, "
+       "the meta device) (default: whole; e.g. sharded)"},
+      {"device", 0, "WHERE",
+       "where forward and backward compute: " + all_names<Device>() +
+           " (default: gpu if the node has GPUs for jobs; e.g. cpu)"},
+      {"pinned", 0, "yes|no",
+       "whether DeepSpeed and FSDP2 pin what they keep on the host (default: yes with GPUs; e.g. no)"},
+      {"reserve", 0, "SIZE",
+       "memory of each rank beside its model: the process, its data loaders, CUDA (default: 3GiB with GPUs, "
+       "512MiB without; e.g. 6GiB)"},
+  };
+}
+
+std::uint64_t usual_reserve(Device device) {
+  // A process of torch and DeepSpeed that stops before its model has 213 to 237 MiB without a GPU
+  // (docs/memory.md). What CUDA adds was not measured.
+  return device == Device::gpu ? std::uint64_t{3} << 30 : std::uint64_t{512} << 20;
+}
+
+ModelSize fit_model_argument(const Arguments& arguments) {
+  const auto params = arguments.text("params"), folder = arguments.text("model");
+  if (params && folder)
+    throw Error(Exit::usage, "zf-tune fit: --params cannot be used with --model", "leave out one of them");
+  if (!params && !folder)
+    throw Error(Exit::usage, "zf-tune fit: the size of the model is missing",
+                "give --params, such as 70B, or --model, its folder");
+  ModelSize model =
+      params ? usual_model(parse_quantity(*params, "zf-tune fit: --params")) : read_model(*folder);
+  if (const auto trainable = arguments.text("trainable")) {
+    model.trainable = parse_quantity(*trainable, "zf-tune fit: --trainable");
+    if (model.trainable > model.params) {
+      throw Error(Exit::usage,
+                  format_text("zf-tune fit: --trainable: {} are more than the model's {} parameters",
+                              *trainable, print_quantity(model.params)),
+                  "give fewer");
+    }
+  }
+  return model;
+}
+
+FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, const Machine& machine,
+                        const Environment& environment) {
+  FitArguments fit;
+  FitJob& job = fit.job;
+  job.model = model;
+  job.type = named_argument<ParameterType>(arguments, "dtype").value_or(ParameterType::bf16);
+  job.state = state_argument(arguments).value_or(StateFormat::fp32);
+  job.nodes = arguments.integer("nodes", 1, 100'000).value_or(1);
+  job.load = named_argument<Load>(arguments, "load").value_or(Load::whole);
+
+  const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology);
+  job.ranks = ranks.count;
+  if (const std::string note = rank_count_note(ranks); !note.empty()) fit.assumed.push_back(note + ".");
+
+  const bool has_gpus = !usable_gpus(machine.topology).empty();
+  const auto stepper = named_argument<Stepper>(arguments, "framework");
+  const auto device = named_argument<Device>(arguments, "device");
+  const bool on_cpu = stepper == Stepper::in_place || stepper == Stepper::torch;
+  job.device = device.value_or(has_gpus && !on_cpu ? Device::gpu : Device::cpu);
+  if (!device && !on_cpu)
+    fit.assumed.push_back(
+        has_gpus ? "This node has GPUs, so the job computes on them: --device changes it."
+                 : "This node has no GPU that is known, so the job computes on its CPUs: --device "
+                   "changes it.");
+  job.stepper = stepper.value_or(job.device == Device::gpu ? Stepper::deepspeed_offload : Stepper::in_place);
+  if (!stepper)
+    fit.assumed.push_back(
+        format_text("Nobody said who steps: {}, --framework changes it.", name_of(job.stepper)));
+  job.stage = arguments.integer("stage", 1, 3).value_or(usual_stage(job.stepper));
+  job.mode =
+      mode_argument(arguments).value_or(job.stepper == Stepper::superoffload ? Mode::backward : Mode::wait);
+  job.pinned = yes_or_no(arguments, "pinned").value_or(job.device == Device::gpu);
+  const auto reserve = arguments.text("reserve");
+  job.process_bytes = reserve ? parse_size(*reserve, "zf-tune fit: --reserve") : usual_reserve(job.device);
+  if (!reserve)
+    fit.assumed.push_back(
+        format_text("Each rank's process is taken to need {} beside the model: --reserve changes "
+                    "it.",
+                    print_memory(job.process_bytes)));
+  if (model.estimated)
+    fit.assumed.push_back("The largest parameter and layer are those of usual models: --model knows them.");
+  if (const auto why = why_no_such_job(job))
+    throw Error(Exit::usage, format_text("zf-tune fit: {}", *why), "see zf-tune fit --help");
+  return fit;
+}
+
+}  // namespace zf

@@ -1,0 +1,76 @@
+#include "commands/model_folder.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "os/file.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the header of a .safetensors file: a length in 8 bytes, the lowest first, then so many bytes of
+/// JSON.
+std::string read_header(const std::filesystem::path& path) {
+  constexpr const char* kNext = "copy the model again, or give --params";
+  const FileDescriptor file = open_regular_file(path);
+  std::array<std::byte, 8> length_bytes{};
+  if (read_at(path, file.get(), 0, length_bytes) < length_bytes.size())
+    throw Error(Exit::usage, format_text("{}: it has no header", path.string()), kNext);
+  std::uint64_t length = 0;
+  for (std::size_t i = length_bytes.size(); i-- > 0;)
+    length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
+  if (length > kMaxTextFileBytes || length > size_of_file(file.get()))
+    throw Error(Exit::usage, format_text("{}: it is no .safetensors file, or was cut off", path.string()),
+                kNext);
+  std::string header(length, '\0');
+  if (read_at(path, file.get(), 8, std::as_writable_bytes(std::span(header))) < length)
+    throw Error(Exit::usage, format_text("{}: it was cut off", path.string()), kNext);
+  return header;
+}
+
+std::vector<std::filesystem::path> safetensors_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error);
+  if (error)
+    throw Error(Exit::usage, format_text("{}: {}", folder.string(), error.message()), "name a folder");
+  for (; it != std::filesystem::directory_iterator(); it.increment(error)) {
+    if (error) throw Error(Exit::usage, format_text("{}: {}", folder.string(), error.message()));
+    if (it->path().extension() == ".safetensors") found.push_back(it->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+ModelSize read_model(const std::filesystem::path& folder) {
+  std::vector<ModelTensor> tensors;
+  for (const std::filesystem::path& path : safetensors_in(folder)) {
+    for (ModelTensor& tensor : tensors_of_safetensors(read_header(path), path.string()))
+      tensors.push_back(std::move(tensor));
+  }
+  if (tensors.empty()) {
+    const std::filesystem::path config = folder / "config.json";
+    std::error_code unknown;
+    if (!std::filesystem::exists(config, unknown)) {
+      throw Error(Exit::usage,
+                  format_text("{}: there is no .safetensors file and no config.json", folder.string()),
+                  "name the folder of a model, or give --params");
+    }
+    tensors = tensors_of_config(read_text_file(config), config.string());
+  }
+  const ModelSize size = model_of_tensors(tensors);
+  if (size.params == 0)
+    throw Error(Exit::usage, format_text("{}: its model has no parameters", folder.string()),
+                "give --params");
+  return size;
+}
+
+}  // namespace zf

@@ -1,0 +1,82 @@
+#include "fit/fit_job.hpp"
+
+#include "base/format.hpp"
+
+namespace zf {
+namespace {
+
+bool is_ours(Stepper stepper) {
+  return stepper == Stepper::in_place || stepper == Stepper::fsdp2_in_place || stepper == Stepper::native;
+}
+
+std::string stepper_in_words(const FitJob& job) {
+  switch (job.stepper) {
+    case Stepper::in_place:
+      return "zf_runtime.AdamW in place";
+    case Stepper::torch:
+      return "torch.optim.AdamW";
+    case Stepper::fsdp2:
+      return "FSDP2 with CPU offload and torch.optim.AdamW";
+    case Stepper::fsdp2_in_place:
+      return "FSDP2 with CPU offload and zf_runtime.AdamW";
+    case Stepper::native:
+      if (job.stage > 0) return format_text("ZeRO-Offload stage {} on zf-optimizer", job.stage);
+      return format_text("zf_runtime.AdamW with a process, overlap \"{}\"", job.mode == Mode::wait ? "off"
+                                                                            : job.mode == Mode::exact
+                                                                                ? "exact"
+                                                                                : "late");
+    case Stepper::deepspeed_offload:
+      return format_text("ZeRO-Offload stage {}", job.stage);
+    case Stepper::deepspeed_zenflow:
+      return format_text("ZenFlow stage {}{}", job.stage,
+                         job.mode == Mode::overlap ? " with overlap_step" : "");
+    case Stepper::superoffload:
+      return "SuperOffload";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<std::string> why_no_such_job(const FitJob& job) {
+  const bool needs_stage =
+      job.stepper == Stepper::deepspeed_offload || job.stepper == Stepper::deepspeed_zenflow;
+  if (needs_stage && job.stage == 0) return "DeepSpeed's offload needs a ZeRO stage, 1 to 3";
+  if (job.stepper == Stepper::superoffload && job.stage != 3) return "SuperOffload has ZeRO stage 3 alone";
+  if (job.stage != 0 && !needs_stage && job.stepper != Stepper::native &&
+      job.stepper != Stepper::superoffload)
+    return format_text("{} has no ZeRO stage", name_of(job.stepper));
+  if (job.stepper == Stepper::superoffload && job.device == Device::cpu) return "SuperOffload needs a GPU";
+  if ((job.stepper == Stepper::in_place || job.stepper == Stepper::torch) && job.device == Device::gpu)
+    return format_text("{} steps parameters on the CPU, and this job computes on a GPU",
+                       name_of(job.stepper));
+  if (job.state != StateFormat::fp32) {
+    if (!is_ours(job.stepper))
+      return format_text("the state format {} is zf_runtime's alone", name_of(job.state));
+    if (has_split_masters(job.state) && job.type != ParameterType::bf16)
+      return format_text("the state format {} is for bf16 parameters", name_of(job.state));
+    if (has_split_masters(job.state) && job.stage > 0)
+      return format_text("DeepSpeed's partitions can have the state formats fp32 and bf16, and not {}",
+                         name_of(job.state));
+    if (job.type == ParameterType::fp16)
+      return format_text("the state format {} is for fp32 and bf16 parameters", name_of(job.state));
+  }
+  if (job.mode == Mode::backward && job.stepper != Stepper::superoffload)
+    return "mode backward is SuperOffload's alone";
+  if (job.mode == Mode::exact && (job.stepper != Stepper::native || job.stage > 0))
+    return "mode exact is that of zf_runtime.AdamW with a process alone";
+  if (job.mode == Mode::overlap && job.stepper != Stepper::native &&
+      job.stepper != Stepper::deepspeed_zenflow)
+    return format_text("{} does not overlap its step", name_of(job.stepper));
+  if (job.load == Load::sharded && job.stage < 3 && job.stepper != Stepper::fsdp2 &&
+      job.stepper != Stepper::fsdp2_in_place)
+    return "only ZeRO stage 3 and FSDP2 can make a model in parts";
+  return std::nullopt;
+}
+
+std::string in_words(const FitJob& job) {
+  return format_text("{}, {} parameters, state {}", stepper_in_words(job), name_of(job.type),
+                     name_of(job.state));
+}
+
+}  // namespace zf

@@ -1,0 +1,75 @@
+#include "fit/forecast.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "fit/formulas.hpp"
+
+namespace zf {
+namespace {
+
+RankMemory memory_of_rank(const FitJob& job) {
+  switch (job.stepper) {
+    case Stepper::in_place:
+    case Stepper::torch:
+      return memory_in_place(job);
+    case Stepper::fsdp2:
+    case Stepper::fsdp2_in_place:
+      return memory_of_fsdp2(job);
+    case Stepper::native:
+      if (job.stage == 0) return memory_of_arena(job);
+      break;
+    case Stepper::deepspeed_zenflow:
+      if (job.mode == Mode::overlap) return memory_of_zenflow(job);
+      break;
+    case Stepper::superoffload:
+      return memory_of_superoffload(job);
+    case Stepper::deepspeed_offload:
+      break;
+  }
+  return job.stage == 3 ? memory_of_zero_3(job) : memory_of_zero_1_2(job);
+}
+
+}  // namespace
+
+FitPhase Forecast::worst() const {
+  const auto most = std::max_element(phases.begin(), phases.end(),
+                                     [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return static_cast<FitPhase>(most - phases.begin());
+}
+
+Forecast forecast_of(const FitJob& job) {
+  assert(!why_no_such_job(job));
+  const RankMemory rank = memory_of_rank(job);
+  const auto ranks = static_cast<std::uint64_t>(job.ranks);
+  Forecast forecast;
+  for (const Instant& instant : rank.instants) {
+    PhaseMemory& phase = forecast.phases[static_cast<std::size_t>(instant.phase)];
+    PhaseMemory found;
+    for (const auto& [item, bytes] : instant.parts)
+      found.items[static_cast<std::size_t>(item)] += bytes * ranks;
+    found.items[static_cast<std::size_t>(FitItem::process)] = job.process_bytes * ranks;
+    for (const std::uint64_t bytes : found.items) found.bytes += bytes;
+    if (found.bytes > phase.bytes || phase.bytes == 0) phase = found;
+  }
+  forecast.pinned_bytes = rank.pinned_bytes * ranks;
+  forecast.shared_memory_bytes = rank.shared_memory_bytes * ranks;
+  forecast.basis = what_is_from_source(job) ? Basis::from_source : Basis::measured;
+  return forecast;
+}
+
+std::optional<std::string> what_is_from_source(const FitJob& job) {
+  if (job.stepper == Stepper::superoffload)
+    return "SuperOffload was not run: its figures are from its source.";
+  if (job.stepper == Stepper::deepspeed_zenflow)
+    return "ZenFlow's memory was not measured: its figures are from its source.";
+  if (job.device == Device::gpu)
+    return "These figures were measured without a GPU. What is different with one (pinned memory, and when "
+           "the "
+           "model leaves host memory) is from source.";
+  if (job.type == ParameterType::fp16)
+    return "No fp16 job was measured: its figures are those of a bf16 job.";
+  return std::nullopt;
+}
+
+}  // namespace zf

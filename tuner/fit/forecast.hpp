@@ -1,0 +1,51 @@
+// The host memory of a job on this node, at the highest instant of each phase.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "fit/fit_job.hpp"
+#include "fit/instant.hpp"
+
+namespace zf {
+
+/// How well a forecast is known.
+enum class Basis {
+  measured,     ///< its formulas were compared with real jobs on CPUs
+  from_source,  ///< they were read in the framework's source, and never compared with a job
+};
+
+template <>
+inline constexpr auto kEnumNames<Basis> =
+    std::to_array<EnumName<Basis>>({{Basis::measured, "measured"}, {Basis::from_source, "from source"}});
+
+/// A phase, for all ranks of this node together.
+struct PhaseMemory {
+  std::array<std::uint64_t, kEnumNames<FitItem>.size()> items{};  ///< bytes, by FitItem
+  std::uint64_t bytes = 0;                                        ///< their sum
+
+  std::uint64_t of(FitItem item) const { return items[static_cast<std::size_t>(item)]; }
+};
+
+struct Forecast {
+  std::array<PhaseMemory, kFitPhases> phases;  ///< by FitPhase
+  std::uint64_t pinned_bytes = 0;              ///< page-locked, of all ranks
+  std::uint64_t shared_memory_bytes = 0;       ///< files in /dev/shm, of all ranks; `phases` have them, too
+  Basis basis = Basis::measured;
+
+  const PhaseMemory& at(FitPhase phase) const { return phases[static_cast<std::size_t>(phase)]; }
+  /// Returns the phase that needs most; the first of equal ones.
+  FitPhase worst() const;
+  std::uint64_t peak_bytes() const { return at(worst()).bytes; }
+};
+
+/// Returns the forecast of a job. Precondition: there is such a job (why_no_such_job()). Pure.
+Forecast forecast_of(const FitJob& job);
+
+/// Returns which words of `in_words(job)`'s forecast were not measured: one sentence; nothing if all were.
+/// Pure.
+std::optional<std::string> what_is_from_source(const FitJob& job);
+
+}  // namespace zf

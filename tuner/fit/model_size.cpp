@@ -1,0 +1,104 @@
+#include "fit/model_size.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "plan/json_tree.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns the name up to the first part that is a number, that part included; "" if there is none.
+std::string layer_of(std::string_view name) {
+  std::size_t begin = 0;
+  while (begin < name.size()) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    if (is_number) return std::string(name.substr(0, end));
+    begin = end + 1;
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_header(std::string_view name, std::string_view what) {
+  throw Error(Exit::usage, format_text("{}: {}", name, what), "copy the model again, or give --params");
+}
+
+/// Returns the bytes of an element of a type of safetensors; 0 if it is none.
+std::uint64_t bytes_of_type(std::string_view type) {
+  static const std::map<std::string_view, std::uint64_t> known{
+      {"F64", 8}, {"I64", 8}, {"U64", 8},     {"F32", 4},     {"I32", 4}, {"U32", 4}, {"F16", 2}, {"BF16", 2},
+      {"I16", 2}, {"U16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
+  const auto found = known.find(type);
+  return found == known.end() ? 0 : found->second;
+}
+
+/// Returns the number of elements that a "shape" lists.
+std::uint64_t elements_of(const JsonTree& tree, std::uint32_t shape, std::string_view name) {
+  std::uint64_t elements = 1;
+  for (std::uint32_t item = JsonTree::first(shape); item != tree.next(shape); item = tree.next(item)) {
+    if (tree.kind(item) != JsonTree::Kind::natural) refuse_header(name, "a shape has what is no number");
+    const std::uint64_t length = tree.natural(item);
+    if (length != 0 && elements > (std::uint64_t{1} << 50) / length) {
+      refuse_header(name, "a tensor is larger than any machine holds");
+    }
+    elements *= length;
+  }
+  return elements;
+}
+
+}  // namespace
+
+ModelSize usual_model(std::uint64_t params) {
+  constexpr double kWords = 131072;
+  const double width = std::cbrt(static_cast<double>(params) * 128 / 12);
+  const auto embedding = static_cast<std::uint64_t>(kWords * width);
+  const auto layer = static_cast<std::uint64_t>(12 * width * width);
+  ModelSize size{.params = params, .trainable = params, .estimated = true};
+  size.largest = std::max<std::uint64_t>(1, std::min(params / 4, embedding));
+  size.layer = std::max(size.largest, std::min(params, layer));
+  return size;
+}
+
+ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors) {
+  ModelSize size;
+  std::map<std::string, std::uint64_t> layers;
+  for (const ModelTensor& tensor : tensors) {
+    size.params += tensor.elements;
+    size.largest = std::max(size.largest, tensor.elements);
+    layers[layer_of(tensor.name)] += tensor.elements;
+  }
+  for (const auto& [name, elements] : layers) size.layer = std::max(size.layer, elements);
+  size.trainable = size.params;
+  return size;
+}
+
+std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::string_view name) {
+  const JsonTree tree(header, name, "copy the model again, or give --params");
+  if (tree.kind(0) != JsonTree::Kind::object) refuse_header(name, "its header lists no tensors");
+  std::vector<ModelTensor> tensors;
+  for (std::uint32_t member = JsonTree::first(0); member != tree.next(0); member = tree.next(member)) {
+    if (tree.key(member) == "__metadata__") continue;
+    if (tree.kind(member) != JsonTree::Kind::object) refuse_header(name, "a tensor has no type and no shape");
+    const std::uint32_t shape = tree.find(member, "shape");
+    const std::uint32_t type = tree.find(member, "dtype");
+    if (shape == JsonTree::kNone || tree.kind(shape) != JsonTree::Kind::list || type == JsonTree::kNone ||
+        tree.kind(type) != JsonTree::Kind::text) {
+      refuse_header(name, format_text("the tensor {} has no type or no shape", shortened(tree.key(member))));
+    }
+    const std::uint64_t elements = elements_of(tree, shape, name);
+    const std::uint64_t bytes = bytes_of_type(tree.text(type));
+    if (bytes == 0) {
+      refuse_header(name, format_text("the tensor {} has the type {}, which zf-tune does not know",
+                                      shortened(tree.key(member)), shortened(tree.text(type))));
+    }
+    tensors.push_back({std::string(tree.key(member)), elements, elements * bytes});
+  }
+  return tensors;
+}
+
+}  // namespace zf

@@ -1,0 +1,47 @@
+// The sizes of a model, in elements: what the memory of a training job follows from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zf {
+
+/// A parameter of a model: its name, and its number of elements.
+struct ModelTensor {
+  std::string name;  ///< "model.layers.0.mlp.up_proj.weight"
+  std::uint64_t elements = 0;
+  std::uint64_t bytes = 0;  ///< in the file that it was read from; 0: not known
+};
+
+struct ModelSize {
+  std::uint64_t params = 0;     ///< elements of all parameters
+  std::uint64_t trainable = 0;  ///< those that the optimizer steps
+  std::uint64_t largest = 0;    ///< elements of the largest parameter
+  std::uint64_t layer = 0;      ///< elements of the largest layer, or of what is in no layer if that is more
+  bool estimated = false;       ///< `largest` and `layer` are those that usual models of this size have
+};
+
+/// Returns the size of a model of which only the number of parameters is known. Its largest parameter is
+/// taken to be an embedding of 131,072 words, or a quarter of the model if that is less; a layer is as large
+/// as in decoders whose width is 128 times their depth. Pure.
+ModelSize usual_model(std::uint64_t params);
+
+/// Returns the size of a model with these parameters, all of which are trained. A layer is what has the same
+/// name up to the first number in it. Pure.
+ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors);
+
+/// Returns the tensors that the header of a .safetensors file lists. Throws Error(usage) with `name` if it is
+/// none. Pure.
+std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::string_view name);
+
+/// Returns the parameters of a model that a config.json of the transformers library describes. Throws
+/// Error(usage) with `name` if the model type is not one of those that are known, or a number is missing.
+/// Pure.
+std::vector<ModelTensor> tensors_of_config(std::string_view text, std::string_view name);
+
+/// The model types that tensors_of_config() knows: "llama, mistral, …".
+std::string known_model_types();
+
+}  // namespace zf

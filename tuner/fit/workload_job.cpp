@@ -1,0 +1,60 @@
+#include "fit/workload_job.hpp"
+
+#include "base/format.hpp"
+#include "fit/forecast.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+
+FitJob least_job_of(const Workload& workload, StateFormat state) {
+  FitJob job;
+  job.model = usual_model(std::max<std::uint64_t>(workload.params, 1));
+  job.ranks = workload.ranks;
+  job.mode = workload.mode;
+  job.state = state;
+  switch (workload.framework) {
+    case Framework::deepspeed_offload:
+      job.stepper = Stepper::deepspeed_offload;
+      job.stage = 2;
+      job.mode = Mode::wait;
+      break;
+    case Framework::deepspeed_zenflow:
+      job.stepper = Stepper::deepspeed_zenflow;
+      job.stage = 2;
+      break;
+    case Framework::superoffload:
+      job.stepper = Stepper::superoffload;
+      job.stage = 3;
+      break;
+    case Framework::torch:  // each rank has parameters of its own: `params` counts all of them
+      job.stepper = Stepper::in_place;
+      job.device = Device::cpu;
+      job.mode = Mode::wait;
+      job.ranks = 1;
+      break;
+    case Framework::native:
+    case Framework::unknown:
+      job.stepper = Stepper::native;
+      job.ranks = 1;
+      break;
+  }
+  if (why_no_such_job(job)) {  // a mode or a state format that does not go with the framework
+    job.state = StateFormat::fp32;
+    job.mode = job.stepper == Stepper::superoffload ? Mode::backward : Mode::wait;
+  }
+  return job;
+}
+
+std::optional<std::string> memory_shortage(const Workload& workload, StateFormat state,
+                                           const NodeLimits& limits) {
+  const FitJob job = least_job_of(workload, state);
+  const Forecast forecast = forecast_of(job);
+  const PhaseMemory& steady = forecast.at(FitPhase::steady);
+  if (steady.bytes <= limits.capacity.bytes) return std::nullopt;
+  return format_text(
+      "{} parameters need at least {} of host memory in the steady state, and the job may use {} ({})",
+      print_quantity(workload.params), print_memory(steady.bytes), print_memory(limits.capacity.bytes),
+      limits.capacity.limit);
+}
+
+}  // namespace zf
