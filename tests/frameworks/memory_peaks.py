@@ -228,28 +228,43 @@ def read_lines(path: pathlib.Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+# What others say: of DeepSpeed the bytes of a node's host memory and of one GPU's, which here is the host's, too; of
+# accelerate the highest of what it says of a training with Adam.
+OTHERS = """
+import json, sys
+import deepspeed
+from accelerate.commands.estimate import estimate_training_usage
+from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs as stage_3
+from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs as stage_2
+for line in sys.stdin:
+    job = json.loads(line)
+    params, ranks = job["params"], job["ranks"]
+    if job["way"].startswith("zero"):
+        name = "DeepSpeed"
+        host, device, *_ = (stage_3(params, job["layer"], ranks, 1, True, False, False) if job["way"] == "zero3" else
+                            stage_2(params, ranks, 1, True))
+        said = host + ranks * device
+    else:
+        name = "accelerate"
+        said = ranks * max(estimate_training_usage(4 * params, {"fp32": "float32", "bf16": "bfloat16"}[job["dtype"]])
+                           .values())
+    print("SAID", json.dumps([name, said]))
+"""
+
+
 def peers(results: list[dict]) -> None:
-    """Prints the peak of each job beside what others say of its host memory."""
-    program = ("import sys, json\n"
-               "from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs as two\n"
-               "from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs as three\n"
-               "from accelerate.utils import calculate_maximum_sizes\n"
-               "stage, params, largest, ranks = map(int, sys.argv[1:])\n"
-               "said = two(params, ranks, 1, True, 1.5) if stage < 3 else three(params, largest, ranks, 1, True, "
-               "False, False, 1.5)\n"
-               "print('SAID', json.dumps(said[0]))\n")
-    print("| job | size | peak, GiB | zf-tune fit | DeepSpeed's estimator |\n| --- | --- | --- | --- | --- |")
-    for result in results:
-        each = Run(result["spec"], result["size"])
-        if each.way not in ("zero1", "zero2", "zero3"):
-            continue
-        peak = max(result["found"].values())
+    """Prints the peak of each job beside what others say of its memory."""
+    runs = [(Run(result["spec"], result["size"]), max(result["found"].values())) for result in results]
+    runs = [(each, peak) for each, peak in runs if each.way in ("torch", "zero1", "zero2", "zero3", "fsdp2")]
+    jobs = [{"way": each.way, "dtype": each.dtype, "ranks": each.ranks, "params": each.parameters,
+             "layer": 8 * WIDTH * WIDTH} for each, _ in runs]
+    said = subprocess.run([PYTHON, "-c", OTHERS], input="\n".join(map(json.dumps, jobs)), env=framework_environment(),
+                          check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    others = [json.loads(line.split("SAID ", 1)[1]) for line in said.splitlines() if "SAID " in line]
+    print("| job | size | peak, GiB | zf-tune fit | other | its error |\n| --- | --- | --- | --- | --- | --- |")
+    for (each, peak), (name, theirs) in zip(runs, others, strict=True):
         ours = max(each.forecast().values())
-        said = subprocess.run([PYTHON, "-c", program, each.way[-1], str(each.parameters), str(4 * WIDTH * WIDTH),
-                               str(each.ranks)], env=framework_environment(), check=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True).stdout
-        theirs = json.loads(said.split("SAID ", 1)[1])
-        print(f"| {each.spec} | {each.size} | {peak / 2**30:.2f} | {100 * (ours / peak - 1):+.1f} % | "
+        print(f"| {each.spec} | {each.size} | {peak / 2**30:.2f} | {100 * (ours / peak - 1):+.1f} % | {name} | "
               f"{100 * (theirs / peak - 1):+.1f} % |", flush=True)
 
 

@@ -17,9 +17,10 @@ namespace {
 
 CommandSpec spec() {
   std::vector<OptionSpec> options = fit_job_options();
-  options.push_back(
-      {"memory", 0, "SIZE",
-       "host memory that the job may use (default: the smallest limit of this node; e.g. 512GiB)"});
+  options.push_back({"memory", 0, "SIZE",
+                     "host memory that the job may use; other limits are then not looked at (default: the "
+                     "smallest limit of "
+                     "this node; e.g. 512GiB)"});
   options.push_back(format_option());
   options.push_back(wide_option());
   return {"fit", "fit --params N | --model DIR [options]",
@@ -32,15 +33,13 @@ CommandSpec spec() {
 }
 
 NodeLimits limits_of_node(const Arguments& arguments, const MachineSource& source, const Machine& machine) {
-  const MemoryLimits read =
-      source.topology.empty() ? read_memory_limits(source.sysroot, machine.allowed) : MemoryLimits{};
   if (const auto memory = arguments.text("memory")) {
     NodeLimits limits;
     limits.capacity = {parse_size(*memory, "zf-tune fit: --memory"), "--memory"};
-    limits.more = read;
     return limits;
   }
-  return limits_of(machine, read);
+  return limits_of(machine, source.topology.empty() ? read_memory_limits(source.sysroot, machine.allowed)
+                                                    : MemoryLimits{});
 }
 
 Exit run(const Arguments& arguments) {

@@ -49,6 +49,8 @@ Forecast forecast_of(const FitJob& job) {
     for (const auto& [item, bytes] : instant.parts)
       found.items[static_cast<std::size_t>(item)] += bytes * ranks;
     found.items[static_cast<std::size_t>(FitItem::process)] = job.process_bytes * ranks;
+    if (instant.phase == FitPhase::checkpoint)
+      found.items[static_cast<std::size_t>(FitItem::conversion)] += rank.saved_once_bytes;
     for (const std::uint64_t bytes : found.items) found.bytes += bytes;
     if (found.bytes > phase.bytes || phase.bytes == 0) phase = found;
   }

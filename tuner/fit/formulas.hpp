@@ -13,6 +13,7 @@ namespace zf {
 /// What one rank needs. Its process itself is not counted.
 struct RankMemory {
   std::vector<Instant> instants;          ///< at least one of each phase
+  std::uint64_t saved_once_bytes = 0;     ///< at a checkpoint, of the rank that saves the model: not of each
   std::uint64_t pinned_bytes = 0;         ///< page-locked, in the steady state
   std::uint64_t shared_memory_bytes = 0;  ///< files in /dev/shm
 };

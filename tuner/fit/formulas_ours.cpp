@@ -105,6 +105,7 @@ RankMemory memory_of_arena(const FitJob& job) {
   if (has_split_masters(job.state))
     saved.add(FitItem::conversion, masters).add(FitItem::staging, 12 * largest);
   memory.instants.push_back(saved);
+  if (!on_cpu) memory.saved_once_bytes = largest * type;  // torch.save() copies one parameter after the other
   // The first step compares each 16-bit parameter with its whole master: a mask, and two fp32 tensors.
   steady.phase = FitPhase::steady;
   if (job.is_half() && !has_split_masters(job.state)) steady.add(FitItem::staging, 9 * largest);

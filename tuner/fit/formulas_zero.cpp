@@ -106,6 +106,7 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
     steady.add(FitItem::gradients, bucket)
         .add(FitItem::staging, job.world() > 1 ? std::max(bucket, norm) : norm);
   }
+  if (!on_cpu) memory.saved_once_bytes = model;  // clone_tensors_for_torch_save() of runtime/engine.py
   for (const FitPhase phase : {FitPhase::steady, FitPhase::resume}) {
     steady.phase = phase;
     memory.instants.push_back(steady);

@@ -79,6 +79,17 @@ TEST(Forecast, ZerosHostMemoryIsDividedByAllRanksAlsoInStage2) {
   EXPECT_EQ(steady(), 16'000'000'000U);
 }
 
+TEST(Forecast, OneRankAloneCopiesTheModelFromItsGpuToSaveIt) {
+  FitJob job;
+  job.model = usual_model(8'000'000'000);
+  job.stage = 2;
+  job.ranks = 8;
+  const Forecast forecast = forecast_of(job);
+  EXPECT_EQ(forecast.at(FitPhase::checkpoint).bytes - forecast.at(FitPhase::steady).bytes, 16'000'000'000U);
+  job.device = Device::cpu;
+  EXPECT_EQ(forecast_of(job).at(FitPhase::checkpoint).of(FitItem::conversion), 0U);
+}
+
 TEST(Forecast, FrozenParametersHaveNoState) {
   FitJob job;
   job.model = usual_model(8'000'000'000);
