@@ -77,6 +77,10 @@ class Fit(CommandTest):
         write_model(self.folder / "model", {"b": [20]}, "model-00002-of-00002.safetensors")
         self.assertEqual(self.fit("--model", "model", "--topology", TWO_SOCKETS)["job"]["params"], 30)
 
+    def test_a_model_that_no_machine_holds_is_refused(self):
+        write_model(self.folder / "model", {str(number): [1 << 25, 1 << 24] for number in range(3)})
+        self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, "larger than any machine holds")
+
     def test_a_config_is_read_where_no_file_has_tensors(self):
         (self.folder / "model").mkdir()
         (self.folder / "model/config.json").write_text('{"model_type": "gpt2"}')

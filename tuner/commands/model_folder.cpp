@@ -66,6 +66,14 @@ ModelSize read_model(const std::filesystem::path& folder) {
     }
     tensors = tensors_of_config(read_text_file(config), config.string());
   }
+  constexpr std::uint64_t kMost = 1'000'000'000'000'000;  // as --params
+  std::uint64_t sum = 0;
+  for (const ModelTensor& tensor : tensors) {
+    sum += tensor.elements;
+    if (sum > kMost)
+      throw Error(Exit::usage, format_text("{}: its model is larger than any machine holds", folder.string()),
+                  "give --params");
+  }
   const ModelSize size = model_of_tensors(tensors);
   if (size.params == 0)
     throw Error(Exit::usage, format_text("{}: its model has no parameters", folder.string()),

@@ -8,19 +8,29 @@
 namespace zf {
 namespace {
 
-/// Adds the change if there is such a job and it saves enough.
-void consider(const FitJob& job, std::uint64_t peak, const NodeLimits& limits, std::string what,
-              const std::function<void(FitJob&)>& change, std::vector<Change>& found) {
-  FitJob changed = job;
-  change(changed);
-  if (why_no_such_job(changed)) return;
-  const Forecast forecast = forecast_of(changed);
-  if (forecast.peak_bytes() >= peak || peak - forecast.peak_bytes() < peak / 100) return;
-  found.push_back({.what = std::move(what),
-                   .saves = peak - forecast.peak_bytes(),
-                   .job = changed,
-                   .is_enough = verdict_of(changed, forecast, limits).fits});
-}
+/// What the changes of a job are compared with, and those that help.
+struct Offers {
+  const FitJob& job;
+  const NodeLimits& limits;
+  std::uint64_t peak;
+  std::vector<Change> found = {};
+
+  /// Adds a change if there is such a job, and it saves enough, and more than another one does. Returns what
+  /// it saves; 0 if it was not added.
+  std::uint64_t add(std::string what, const std::function<void(FitJob&)>& change, std::uint64_t other = 0) {
+    FitJob changed = job;
+    change(changed);
+    if (why_no_such_job(changed)) return 0;
+    const Forecast forecast = forecast_of(changed);
+    const std::uint64_t saves = peak - std::min(peak, forecast.peak_bytes());
+    if (saves < std::max<std::uint64_t>(peak / 100, 1) || saves <= other) return 0;
+    found.push_back({.what = std::move(what),
+                     .saves = saves,
+                     .job = changed,
+                     .is_enough = verdict_of(changed, forecast, limits).fits});
+    return saves;
+  }
+};
 
 ModelSize scaled(const ModelSize& model, std::uint64_t params) {
   ModelSize size = usual_model(params);
@@ -32,54 +42,58 @@ ModelSize scaled(const ModelSize& model, std::uint64_t params) {
 }  // namespace
 
 std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limits) {
-  const std::uint64_t peak = forecast_of(job).peak_bytes();
-  std::vector<Change> found;
-  const auto offer = [&](std::string what, const std::function<void(FitJob&)>& change) {
-    consider(job, peak, limits, std::move(what), change, found);
-  };
+  Offers offers{job, limits, forecast_of(job).peak_bytes()};
   for (const auto& [state, name] : kEnumNames<StateFormat>) {
     if (state == job.state) continue;
-    offer(format_text("--state {}", name), [state = state](FitJob& changed) { changed.state = state; });
+    offers.add(format_text("--state {}", name), [state = state](FitJob& changed) { changed.state = state; });
   }
-  offer("--load sharded: each rank makes its own part of the model (zero.Init, the meta device)",
-        [](FitJob& changed) { changed.load = Load::sharded; });
-  const bool is_zero = job.stage > 0 && job.stepper != Stepper::superoffload;
-  for (int stage = 1; is_zero && stage <= 3; ++stage) {
-    offer(format_text("--stage {}", stage), [stage](FitJob& changed) { changed.stage = stage; });
-    offer(format_text("--stage {} with --load sharded", stage), [stage](FitJob& changed) {
-      changed.stage = stage;
-      changed.load = Load::sharded;
-    });
+  offers.add("--load sharded: each rank makes its own part of the model (zero.Init, the meta device)",
+             [](FitJob& changed) { changed.load = Load::sharded; });
+  if (job.stage > 0 && job.stepper != Stepper::superoffload) {
+    std::uint64_t saved = 0;
+    for (int stage = 1; stage <= 3; ++stage)
+      saved =
+          offers.add(format_text("--stage {}", stage), [stage](FitJob& changed) { changed.stage = stage; });
+    offers.add(
+        "--stage 3 with --load sharded",
+        [](FitJob& changed) {
+          changed.stage = 3;
+          changed.load = Load::sharded;
+        },
+        saved);
   }
-  if (job.pinned) offer("--pinned no: pageable memory", [](FitJob& changed) { changed.pinned = false; });
+  if (job.pinned) offers.add("--pinned no: pageable memory", [](FitJob& changed) { changed.pinned = false; });
   if (job.stage > 0 && job.stepper != Stepper::native) {
-    offer("--framework native: our optimizer, whose pinned memory is not rounded up", [](FitJob& changed) {
-      changed.stepper = Stepper::native;
-      if (changed.stepper == Stepper::native && changed.mode == Mode::backward) changed.mode = Mode::wait;
-    });
-    offer("--framework native --state bf16: our optimizer, moments in bf16", [](FitJob& changed) {
+    offers.add("--framework native: our optimizer, whose pinned memory is not rounded up",
+               [](FitJob& changed) {
+                 changed.stepper = Stepper::native;
+                 if (changed.stepper == Stepper::native && changed.mode == Mode::backward)
+                   changed.mode = Mode::wait;
+               });
+    offers.add("--framework native --state bf16: our optimizer, moments in bf16", [](FitJob& changed) {
       changed.stepper = Stepper::native;
       changed.state = StateFormat::bf16;
       if (changed.mode == Mode::backward) changed.mode = Mode::wait;
     });
   }
   if (job.stepper == Stepper::native && job.mode == Mode::overlap)
-    offer("--mode wait: one buffer of gradients instead of two",
-          [](FitJob& changed) { changed.mode = Mode::wait; });
+    offers.add("--mode wait: one buffer of gradients instead of two",
+               [](FitJob& changed) { changed.mode = Mode::wait; });
   if (job.stepper == Stepper::deepspeed_zenflow && job.mode == Mode::overlap)
-    offer("--mode wait: no overlap_step", [](FitJob& changed) { changed.mode = Mode::wait; });
+    offers.add("--mode wait: no overlap_step", [](FitJob& changed) { changed.mode = Mode::wait; });
   if (job.stepper == Stepper::native && job.stage == 0 && job.device == Device::cpu)
-    offer("--framework in-place: the job's own tensors, no second copy", [](FitJob& changed) {
+    offers.add("--framework in-place: the job's own tensors, no second copy", [](FitJob& changed) {
       changed.stepper = Stepper::in_place;
       changed.mode = Mode::wait;
     });
   if (job.type == ParameterType::fp32)
-    offer("--dtype bf16: parameters in bf16", [](FitJob& changed) { changed.type = ParameterType::bf16; });
-  offer(format_text("--nodes {}: twice as many nodes", 2 * job.nodes),
-        [](FitJob& changed) { changed.nodes *= 2; });
-  std::stable_sort(found.begin(), found.end(),
+    offers.add("--dtype bf16: parameters in bf16",
+               [](FitJob& changed) { changed.type = ParameterType::bf16; });
+  offers.add(format_text("--nodes {}: twice as many nodes", 2 * job.nodes),
+             [](FitJob& changed) { changed.nodes *= 2; });
+  std::stable_sort(offers.found.begin(), offers.found.end(),
                    [](const Change& a, const Change& b) { return a.saves > b.saves; });
-  return found;
+  return std::move(offers.found);
 }
 
 std::uint64_t largest_model(const FitJob& job, const NodeLimits& limits) {

@@ -180,8 +180,12 @@ RankMemory memory_of_zenflow(const FitJob& job) {
   plain.mode = Mode::wait;
   const std::uint64_t elements = share_of(job.model.trainable, job);
   RankMemory memory = job.stage == 3 ? memory_of_zero_3(plain) : memory_of_zero_1_2(plain);
+  const std::uint64_t rounding = rounding_of(bytes_of(job.type) * elements, job);
   for (Instant& instant : memory.instants) {
     if (instant.phase == FitPhase::start || instant.phase == FitPhase::resume) continue;
+    // share_memory_() moves masters and gradients out of pinned memory; the 16-bit copy stays.
+    std::erase_if(instant.parts, [](const auto& part) { return part.first == FitItem::pinning; });
+    instant.add(FitItem::pinning, rounding);
     instant.add(FitItem::second_buffers, 4 * elements + 4 * elements).add(FitItem::moments, 8 * elements);
   }
   Instant steady;
@@ -191,6 +195,7 @@ RankMemory memory_of_zenflow(const FitJob& job) {
   steady.phase = FitPhase::resume;
   memory.instants.push_back(steady);
   memory.shared_memory_bytes = 16 * elements;
+  if (job.pinned) memory.pinned_bytes = bytes_of(job.type) * elements + rounding;
   return memory;
 }
 

@@ -35,6 +35,14 @@ class Config {
     return maybe(key).value_or(if_absent);
   }
 
+  /// Returns a number of layers. Each has tensors of its own, so there is a limit.
+  std::uint64_t layers(std::string_view key, std::optional<std::uint64_t> if_absent = {}) const {
+    constexpr std::uint64_t kMost = 10'000;
+    const std::uint64_t layers = if_absent ? number(key, *if_absent) : number(key);
+    if (layers > kMost) fail(format_text("{} is more than {}", key, kMost));
+    return layers;
+  }
+
   bool flag(std::string_view key, bool if_absent) const {
     const auto value = member(key);
     if (!value) return if_absent;
@@ -69,7 +77,12 @@ class Config {
 /// The parameters of a model, one after the other.
 class Tensors {
  public:
+  explicit Tensors(const Config& config) : config_(config) {}
+
   void add(std::string name, std::uint64_t rows, std::uint64_t columns = 1) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 45;  // 10,000 layers of them are far from overflow
+    if (columns != 0 && rows > kMost / columns)
+      config_.fail(format_text("{} is larger than any machine holds", name));
     if (rows * columns > 0) list_.push_back({std::move(name), rows * columns, 0});
   }
   /// Adds a layer of torch: a weight, and a bias if it has one.
@@ -80,6 +93,7 @@ class Tensors {
   std::vector<ModelTensor> take() { return std::move(list_); }
 
  private:
+  const Config& config_;
   std::vector<ModelTensor> list_;
 };
 
@@ -101,12 +115,12 @@ std::vector<ModelTensor> like_llama(const Config& config, const Family& family) 
   const std::uint64_t head_dim =
       config.number("head_dim", family.head_dim != 0 ? family.head_dim : hidden / heads);
   const std::uint64_t words = config.number("vocab_size");
-  const std::uint64_t layers = config.number("num_hidden_layers");
+  const std::uint64_t layers = config.layers("num_hidden_layers");
   const bool bias = family.reads_bias && config.flag("attention_bias", false);
   const bool mlp_bias = family.mlp_bias && config.flag("mlp_bias", false);
   const std::uint64_t experts = family.experts ? config.number("num_local_experts", 8) : 0;
 
-  Tensors tensors;
+  Tensors tensors(config);
   tensors.add("model.embed_tokens.weight", words, hidden);
   for (std::uint64_t layer = 0; layer < layers; ++layer) {
     const std::string at = format_text("model.layers.{}.", layer);
@@ -141,10 +155,10 @@ std::vector<ModelTensor> gpt2(const Config& config) {
   const std::uint64_t hidden = config.number("n_embd", 768);
   const std::uint64_t inner = config.number("n_inner", 4 * hidden);
   const std::uint64_t words = config.number("vocab_size", 50257);
-  Tensors tensors;
+  Tensors tensors(config);
   tensors.add("transformer.wte.weight", words, hidden);
   tensors.add("transformer.wpe.weight", config.number("n_positions", 1024), hidden);
-  for (std::uint64_t layer = 0; layer < config.number("n_layer", 12); ++layer) {
+  for (std::uint64_t layer = 0; layer < config.layers("n_layer", 12); ++layer) {
     const std::string at = format_text("transformer.h.{}.", layer);
     for (const char* const norm : {"ln_1", "ln_2"}) {
       tensors.add(at + norm + ".weight", hidden);
@@ -165,9 +179,9 @@ std::vector<ModelTensor> gpt_neox(const Config& config) {
   const std::uint64_t hidden = config.number("hidden_size"), inner = config.number("intermediate_size");
   const std::uint64_t words = config.number("vocab_size");
   const bool bias = config.flag("attention_bias", true);
-  Tensors tensors;
+  Tensors tensors(config);
   tensors.add("gpt_neox.embed_in.weight", words, hidden);
-  for (std::uint64_t layer = 0; layer < config.number("num_hidden_layers"); ++layer) {
+  for (std::uint64_t layer = 0; layer < config.layers("num_hidden_layers"); ++layer) {
     const std::string at = format_text("gpt_neox.layers.{}.", layer);
     for (const char* const norm : {"input_layernorm", "post_attention_layernorm"}) {
       tensors.add(at + norm + ".weight", hidden);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "base/error.hpp"
 
 namespace zf {
@@ -79,6 +81,9 @@ TEST(ModelConfig, OtherTypesAndMissingNumbersAreRefusedInWords) {
               HasSubstr("hidden_size is no whole"));
   EXPECT_THAT(refusal_of(R"({"model_type": "llama", "hidden_size": 1e30})"),
               HasSubstr("hidden_size is no whole"));
+  EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_layer": 100000})"), HasSubstr("n_layer is more than 10000"));
+  EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_embd": 16777216, "n_inner": 16777216})"),
+              HasSubstr("larger than any machine holds"));
   EXPECT_THAT(refusal_of("{}"), HasSubstr("has no model_type"));
   EXPECT_THAT(refusal_of("[1]"), HasSubstr("is no config"));
   EXPECT_THAT(refusal_of("nonsense"), HasSubstr("config.json"));
@@ -109,6 +114,36 @@ TEST(Safetensors, BrokenHeadersAreRefusedWithTheFile) {
       EXPECT_THAT(error.what(), HasSubstr("model.safetensors")) << header;
     }
   }
+}
+
+TEST(ModelFiles, MutationsOfThemAreReadOrRefused) {
+  const std::string header =
+      R"({"a.0.b": {"dtype": "BF16", "shape": [3, 5], "data_offsets": [0, 30]}, "c": {"dtype": "F8_E4M3", "shape": []}})";
+  const std::string config =
+      R"({"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 160, "num_attention_heads": 4,
+          "num_hidden_layers": 2, "vocab_size": 99, "num_local_experts": 2, "tie_word_embeddings": true})";
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int turn = 0; turn < 4000; ++turn) {
+    std::string text = turn % 2 == 0 ? header : config;
+    for (int change = 0; change <= turn % 3; ++change) {
+      const std::size_t at = random() % text.size();
+      if (random() % 4 == 0) {
+        text.erase(at, random() % 6);
+      } else {
+        text[at] = "0123456789{}[]\",:.-eEnulltrue\x00\xff"[random() % 35];
+      }
+    }
+    try {
+      model_of_tensors(turn % 2 == 0 ? tensors_of_safetensors(text, "a file")
+                                     : tensors_of_config(text, "a file"));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit(), Exit::usage);
+      EXPECT_THAT(error.what(), HasSubstr("a file"));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 2000);
 }
 
 TEST(UsualModel, HasPartsThatAreNotLargerThanTheWhole) {
