@@ -160,9 +160,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     return print_error(error.exit(), error.what());
   } catch (const std::bad_alloc&) {
-    return print_error(Exit::runtime_error, zf::memory_hint(nullptr) == nullptr
-                                                ? "out of memory"
-                                                : "out of memory; raise ulimit -v");
+    return print_error(Exit::runtime_error, zf::out_of_memory());
   } catch (const std::exception& error) {
     return print_error(Exit::runtime_error, error.what());
   }

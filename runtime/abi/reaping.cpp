@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -25,14 +26,16 @@ class Reaper {
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
 
-  void take(Child child) {
+  void take(Child& child) noexcept {
     if (getpid() != owner_) return;
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
-    children_.push_back(std::move(child));
-    if (!thread_.joinable()) {
+    try {
+      children_.push_back(std::move(child));
       const SignalsBlocked blocked;  // the program's signal handlers run on its own threads
-      thread_ = std::thread([this] { reap(); });
+      if (!thread_.joinable()) thread_ = std::thread([this] { reap(); });
+    } catch (const std::exception&) {
+      // There is no thread, or no memory. The next child tries it again, and this one is a zombie until then.
     }
     changed_.notify_all();
   }
@@ -96,6 +99,13 @@ Reaper& reaper() {
 
 }  // namespace
 
-void reap_later(Child child) { reaper().take(std::move(child)); }
+void reap_later(Child child) noexcept {
+  try {
+    reaper().take(child);
+  } catch (const std::exception&) {
+    // There is no memory for the reaper itself.
+  }
+  child.discard(0);  // does nothing if it was taken; else nobody waits for it
+}
 
 }  // namespace zf

@@ -7,7 +7,9 @@
 namespace zf {
 
 /// Takes over a child that was killed and is still there. A thread of its own reaps it when it has ended, so
-/// that it stays no zombie. That thread ends with the program, or before this library is unloaded.
-void reap_later(Child child);
+/// that it stays no zombie. That thread ends with the program, or before this library is unloaded. Where none
+/// can be started, the child stays a zombie until the next call, or for good if there is no memory. Never
+/// waits.
+void reap_later(Child child) noexcept;
 
 }  // namespace zf

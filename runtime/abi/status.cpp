@@ -42,8 +42,7 @@ zf_status status_of_exception() noexcept {
   } catch (const Error& error) {
     return keep(status_of(error.exit()), error.what());
   } catch (const std::bad_alloc&) {
-    return keep(ZF_ERROR_SYSTEM,
-                memory_hint(nullptr) == nullptr ? "out of memory" : "out of memory; raise ulimit -v");
+    return keep(ZF_ERROR_SYSTEM, out_of_memory());
   } catch (const std::exception& error) {
     return keep(ZF_ERROR_INTERNAL, error.what());
   } catch (...) {

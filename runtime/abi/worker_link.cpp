@@ -53,7 +53,29 @@ const char* hint_of(const ExitStatus& status) {
 WorkerLink::WorkerLink(const Arena& arena, WorkerStart start)
     : arena_(arena), start_(std::move(start)), starter_("zf-start") {
   start_process();
-  await_ready();
+  try {
+    await_ready();
+  } catch (...) {
+    kill_and_reap();
+    throw;
+  }
+}
+
+WorkerLink::~WorkerLink() { kill_and_reap(); }
+
+void WorkerLink::kill_and_reap() noexcept {
+  try {
+    end_process();
+  } catch (const Error&) {
+    // Its pidfd is lost: it cannot be reached. It ends with the thread that started it.
+  }
+}
+
+std::optional<ExitStatus> WorkerLink::end_process() {
+  if (process_->pid() < 0) return std::nullopt;  // another thread reaps it
+  if (process_->end_by(now_ns() + kGoneNs)) return process_->reap();
+  reap_later(*std::move(process_));
+  return std::nullopt;
 }
 
 void WorkerLink::start_process() {
@@ -72,19 +94,21 @@ void WorkerLink::await_ready() {
   }
   if (answer == Answer::happened) throw AbiError(ZF_ERROR_WORKER, arena_.control().prefix.error.load());
   throw AbiError(ZF_ERROR_WORKER, last_exit_reason(),
-                 process_->reap().signal ? "" : "is it the zf-optimizer of this release?");
+                 exit_status_.code ? "is it the zf-optimizer of this release?" : "");
 }
 
 bool WorkerLink::poll_exit() {
   if (is_known_dead()) return true;
   const std::lock_guard lock(mutex_);
   if (!process_->has_ended()) return false;
-  const ExitStatus& status = process_->reap();
-  std::string text = format_text("{} (process {}) {}", start_.program, pid(), describe(status));
+  const std::optional<ExitStatus> status = end_process();
+  exit_status_ = status.value_or(ExitStatus{});
+  std::string text = format_text("{} (process {}) {}", start_.program, pid(),
+                                 status ? describe(*status) : "has ended, and a debugger holds its status");
   if (const std::string said = arena_.control().prefix.error.load(); !said.empty())
     text += "; it said: " + said;
   if (start_given_up_) text += "; it " + not_ready_text(start_);
-  last_exit_reason_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(status)).what();
+  last_exit_reason_ = Error(Exit::runtime_error, text, start_given_up_ ? "" : hint_of(exit_status_)).what();
   plan_restart(now_ns());
   dead_.store(true, std::memory_order_release);
   return true;
@@ -167,12 +191,11 @@ zf_status WorkerLink::end(Nanoseconds timeout_ns) {
 
 void WorkerLink::end_by_force() {
   const std::lock_guard lock(mutex_);
-  const bool ended = process_->end_by(now_ns() + kGoneNs);
-  last_exit_reason_ = format_text("{} (process {}) {}", start_.program, pid(),
-                                  ended ? describe(process_->reap()) : "was killed and has not ended yet");
-  if (!ended) reap_later(*std::move(process_));
   gone_.store(true, std::memory_order_release);
   dead_.store(true, std::memory_order_release);
+  const std::optional<ExitStatus> status = end_process();
+  last_exit_reason_ = format_text("{} (process {}) {}", start_.program, pid(),
+                                  status ? describe(*status) : "was killed and has not ended yet");
 }
 
 }  // namespace zf

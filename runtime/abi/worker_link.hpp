@@ -34,6 +34,10 @@ class WorkerLink {
   /// Starts the worker of an arena and returns when it is ready. Throws AbiError(ZF_ERROR_WORKER) with what
   /// it reported or died of, or AbiError(ZF_TIMEOUT). The worker has then ended.
   WorkerLink(const Arena& arena, WorkerStart start);
+  /// Kills and reaps the worker unless that was done, as end() does at its timeout.
+  ~WorkerLink();
+  WorkerLink(const WorkerLink&) = delete;
+  WorkerLink& operator=(const WorkerLink&) = delete;
 
   pid_t pid() const { return pid_.load(std::memory_order_relaxed); }
 
@@ -86,12 +90,17 @@ class WorkerLink {
   /// Decides, at a death, whether and when the worker is restarted. The caller holds mutex_.
   void plan_restart(Nanoseconds now);
   void end_by_force();
+  /// Kills the worker if it lives, and reaps it. Returns how it ended; absent if it could not be reaped
+  /// within 0.9 s: reap_later() has it then. Throws lost_pidfd().
+  std::optional<ExitStatus> end_process();
+  void kill_and_reap() noexcept;
 
   const Arena& arena_;
   const WorkerStart start_;
   CallThread starter_;  ///< starts each worker; its end kills the worker, so it is destroyed after process_
-  std::mutex mutex_;    ///< protects the next seven
+  std::mutex mutex_;    ///< protects the next eight
   std::optional<Child> process_;
+  ExitStatus exit_status_;  ///< of the last worker that died
   Nanoseconds started_ns_ = 0;
   bool start_given_up_ = false;
   std::string last_exit_reason_;

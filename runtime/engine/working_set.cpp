@@ -92,7 +92,7 @@ WorkingSet::WorkingSet(Pool& pool, std::size_t elements, Memory memory, StateFor
                             print_bytes(std::min<std::uint64_t>(elements, UINT64_MAX / kBytesPerElement) *
                                         kBytesPerElement),
                             elements),
-                memory_hint("ask for fewer (--params)"));
+                memory_hint(mapping_bytes_, "ask for fewer (--params)"));
   }
   mapping_ = mapping;
   // This is a hint only. If huge pages are off, small ones are used.

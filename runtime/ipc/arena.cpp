@@ -102,7 +102,7 @@ void check_offsets(const Arena& arena) {
 Arena::Arena(FileDescriptor fd, std::size_t bytes) : fd_(std::move(fd)), bytes_(bytes) {
   void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (start == MAP_FAILED)
-    throw_errno(errno, "cannot map an arena of " + size_text(bytes), memory_hint(kLessMemory));
+    throw_errno(errno, "cannot map an arena of " + size_text(bytes), memory_hint(bytes, kLessMemory));
   base_ = static_cast<std::byte*>(start);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/address_space.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/version.hpp"
@@ -22,7 +23,7 @@ int complain(zf::Exit exit, const char* what) {
 
 /// Returns the reason for a user.
 const char* reason(const std::exception& error) {
-  return dynamic_cast<const std::bad_alloc*>(&error) == nullptr ? error.what() : "out of memory";
+  return dynamic_cast<const std::bad_alloc*>(&error) == nullptr ? error.what() : zf::out_of_memory();
 }
 
 /// Reports to the trainer what failed before its arena was used. Without a trainer, complains.

@@ -18,27 +18,31 @@
 namespace zf {
 namespace {
 
-/// Waits for the end of the trainer. Returns whether it has ended.
-bool wait_for_end(int pidfd, int timeout_ms) {
+enum class Seen { nothing, end, lost };
+
+/// Waits for the end of the trainer, or until its pidfd is seen to be none. A poll that lacks memory sees
+/// nothing.
+Seen wait_for_end(int pidfd, int timeout_ms) {
   pollfd ended = {.fd = pidfd, .events = POLLIN, .revents = 0};
-  const int ready = poll(&ended, 1, timeout_ms);
-  if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the trainer's pidfd");
-  if (ready > 0 && (ended.revents & POLLIN) == 0) throw lost_pidfd(getppid());
-  return ready > 0;
+  if (poll(&ended, 1, timeout_ms) <= 0) return Seen::nothing;
+  return (ended.revents & POLLIN) != 0 ? Seen::end : Seen::lost;
 }
 
 void watch(const FileDescriptor& pidfd) noexcept {
   pthread_setname_np(pthread_self(), "zf-trainer");
-  // There is no deadline: the trainer may live for any time. A poll that lacks memory may work later.
-  for (bool has_ended = false; !has_ended;) {
-    try {
-      has_ended = wait_for_end(pidfd.get(), -1);
-    } catch (const Error&) {
-      usleep(100'000);
+  // There is no deadline: the trainer may live for any time.
+  for (;;) {
+    switch (wait_for_end(pidfd.get(), -1)) {
+      case Seen::end:
+        // Nobody is left to report to. The arena is freed with the last process that maps it.
+        _exit(0);
+      case Seen::lost:
+        // This process might outlive the trainer for ever. A trainer that lives starts another one.
+        _exit(static_cast<int>(Exit::runtime_error));
+      case Seen::nothing:
+        usleep(100'000);
     }
   }
-  // Nobody is left to report to. The arena is freed with the last process that maps it.
-  _exit(0);
 }
 
 }  // namespace
@@ -52,7 +56,9 @@ void end_with_starter(int starter) {
 
 void watch_trainer(FileDescriptor pidfd) {
   // The trainer may have ended before this process started; then this returns at once.
-  if (wait_for_end(pidfd.get(), 0)) _exit(0);
+  const Seen now = wait_for_end(pidfd.get(), 0);
+  if (now == Seen::end) _exit(0);
+  if (now == Seen::lost) throw lost_pidfd(getppid());
   try {
     std::thread([held = std::move(pidfd)] { watch(held); }).detach();
   } catch (const std::system_error& error) {

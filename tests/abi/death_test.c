@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -239,60 +238,6 @@ static void hung_worker_is_killed_at_close(void) {
   EXPECT(zf_close(handle), ZF_TIMEOUT);
   CHECK(now_ns() - begin < 8000000000 /* the default of close_timeout_ms is 10 s */);
   CHECK(kill(worker, 0) == -1);
-}
-
-/* Holds a process as it ends, as a frozen one is held, until `release` is readable. Returns whether that may
- * be done here. */
-static int hold_at_its_end(pid_t worker, int release, pid_t* holder) {
-  int ready[2];
-  char held = 0;
-  CHECK(pipe(ready) == 0);
-  *holder = fork();
-  CHECK(*holder >= 0);
-  if (*holder == 0) {
-    held = ptrace(PTRACE_SEIZE, worker, NULL, (void*)PTRACE_O_TRACEEXIT) == 0 ? 1 : 0;
-    CHECK(write(ready[1], &held, 1) == 1);
-    CHECK(read(release, &held, 1) == 1);
-    _exit(0); /* lets it go */
-  }
-  CHECK(read(ready[0], &held, 1) == 1);
-  close(ready[0]);
-  close(ready[1]);
-  return held;
-}
-
-/* Nobody waits long for an optimizer that SIGKILL does not end, and it stays no zombie. */
-static void frozen_worker_is_left_at_close_and_reaped_later(void) {
-  zf_options options = ZF_OPTIONS_INIT;
-  zf_group group = ZF_GROUP_INIT;
-  zf_runtime* handle = NULL;
-  int release[2];
-  pid_t holder = 0;
-  options.plan_path = write_plan(PLAN_SPLIT, NULL);
-  options.close_timeout_ms = 500;
-  group.elements = 10;
-  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
-  CHECK(pipe(release) == 0);
-  const pid_t worker = worker_of(handle);
-  if (hold_at_its_end(worker, release[0], &holder)) {
-    const int64_t begin = now_ns();
-    EXPECT(zf_close(handle), ZF_TIMEOUT);
-    const double closed_ms = (double)(now_ns() - begin) * 1e-6;
-    printf("a frozen optimizer was left after %.0f ms\n", closed_ms);
-    CHECK(closed_ms < 1500);
-    CHECK(kill(worker, 0) == 0 && count_arena_mappings() == 0);
-    EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK); /* it is in nobody's way */
-  } else {
-    printf("skipped: no process can be held here\n");
-  }
-  CHECK(write(release[1], "", 1) == 1);
-  CHECK(waitpid(holder, NULL, 0) == holder);
-  EXPECT(zf_close(handle), ZF_OK);
-  const int64_t deadline = now_ns() + 5000000000;
-  while (count_children() != 0 && now_ns() < deadline) sleep_ms(1);
-  CHECK(kill(worker, 0) == -1);
-  close(release[0]);
-  close(release[1]);
 }
 
 static void* kill_after_half_a_second(void* worker) {
@@ -568,6 +513,5 @@ int main(void) {
   worker_of_a_trainer_that_becomes_another_program_ends();
   threads_that_end_do_not_take_the_worker_along();
   CHECK(count_children() == 0);
-  frozen_worker_is_left_at_close_and_reaped_later(); /* last: its thread would be there at the forks above */
   return 0;
 }

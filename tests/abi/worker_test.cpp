@@ -191,6 +191,18 @@ TEST(TrainerWatch, AStarterThatEndedBeforeTheKernelWasAskedEndsTheWorker) {
   EXPECT_EXIT((end_with_starter(living), _exit(7)), testing::ExitedWithCode(7), "");
 }
 
+TEST(TrainerWatch, AWorkerThatCannotSeeItsTrainerAnyMoreEnds) {
+  const auto lose = [] {
+    std::array<int, 2> ends{};
+    if (pipe(ends.data()) != 0) _exit(8);
+    watch_trainer(FileDescriptor(ends[0]));
+    close(ends[1]);  // the poll now finds what no pidfd has
+    sleep(5);
+    _exit(7);
+  };
+  EXPECT_EXIT(lose(), testing::ExitedWithCode(static_cast<int>(Exit::runtime_error)), "");
+}
+
 struct Outcome {
   int status = -1;
   std::string output;  ///< stdout and stderr

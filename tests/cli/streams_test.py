@@ -79,11 +79,20 @@ class Streams(CommandTest):
         self.assertIn(f"{name}: File too large; raise ulimit -f", result.stderr.splitlines()[-1])
 
     def test_a_small_address_space_is_named(self):
-        for words in (("tune", "-q", "--budget", "2s", "--params", "4M"), ("probe",)):
-            for size in range(24 << 20, 200 << 20, 24 << 20):
-                result = self.run_tune(*words, preexec_fn=limited(resource.RLIMIT_AS, size))
-                if result.returncode != DONE:
-                    self.assertIn("ulimit -v", result.stderr.splitlines()[-1])
+        for size in (32 << 20, 48 << 20):  # the program starts, and 4M parameters have 61 MiB
+            result = self.run_tune("tune", "-q", "--budget", "2s", "--params", "4M",
+                                   preexec_fn=limited(resource.RLIMIT_AS, size))
+            self.assert_refused(result, RUNTIME_ERROR, "cannot allocate 61 MiB for 4000000 parameters: Cannot allocate "
+                                "memory; raise ulimit -v")
+
+    def test_the_least_address_space_in_which_a_command_starts_and_fails_is_named(self):
+        for size in range(8 << 20, 64 << 20, 1 << 19):
+            result = self.run_tune(*SIMULATED, "--fresh", "-q", preexec_fn=limited(resource.RLIMIT_AS, size))
+            if result.returncode == DONE:
+                break
+            if result.returncode == RUNTIME_ERROR:  # else it could not be loaded
+                self.assertIn("ulimit -v", result.stderr.splitlines()[-1])
+        self.assert_exit(result, DONE)
 
     def test_no_name_drives_the_terminal(self):
         name = "plan\x1b[2J\n.json"

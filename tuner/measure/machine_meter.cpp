@@ -30,7 +30,7 @@ class SharedReadings {
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED)
       throw_errno(errno, "cannot map shared memory for the ranks' readings",
-                  memory_hint("give the job more memory"));
+                  memory_hint(bytes_, "give the job more memory"));
     new (memory_) ProcessBarrier;
   }
   ~SharedReadings() { ::munmap(memory_, bytes_); }

@@ -27,7 +27,7 @@ TrainingBuffer::TrainingBuffer(std::size_t bytes)
   void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     throw_errno(errno, format_text("cannot map {} MiB of memory for the training side", bytes_ >> 20),
-                memory_hint("give the job more memory"));
+                memory_hint(bytes_, "give the job more memory"));
   base_ = static_cast<char*>(memory);
 }
 
