@@ -143,16 +143,15 @@ void Child::signal(int number) const {
   // The child itself is signalled again by its pidfd only for SIGKILL, where twice is as good as once: its
   // group may not exist because setpgid() failed.
   if (reach_ == Reach::group && number != SIGKILL) return;
-  if (pidfd_.get() < 0) {
-    siginfo_t info = {};
-    // ECHILD: somebody else reaped it, and its number may be another's by now.
-    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0) ::kill(pid_, number);
-    return;
+  if (pidfd_.get() >= 0) {
+    // ESRCH: it has just ended, which is what was wanted.
+    if (syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return;
+    if (errno != EPERM && errno != ENOSYS)
+      throw_errno(errno, format_text("sending signal {} to process {}", number, pid_));
   }
-  // ESRCH: it has just ended, which is what was wanted.
-  if (syscall(SYS_pidfd_send_signal, pidfd_.get(), number, nullptr, 0) != 0 && errno != ESRCH) {
-    throw_errno(errno, format_text("sending signal {} to process {}", number, pid_));
-  }
+  siginfo_t info = {};
+  // ECHILD: somebody else reaped it, and its number may be another's by now.
+  if (waitid(id_type(), id(), &info, WEXITED | WNOHANG | WNOWAIT) == 0) ::kill(pid_, number);
 }
 
 void Child::signal_group(int number) const {

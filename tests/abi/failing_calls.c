@@ -130,11 +130,14 @@ static pid_t process_of(pid_t tid) {
   return process;
 }
 
-/* Kills the process of this thread if this is the call before which it is to die. */
+/* Kills the process of this thread if this is the call before which it is to die: the child, or another one.
+ */
 static void kill_before(pid_t tid, pid_t child, struct call_faults* faults, long call) {
   if (!__atomic_load_n(&faults->armed, __ATOMIC_SEQ_CST)) return;
   const pid_t process = process_of(tid);
-  if (process == 0 || process == child || ++faults->count != faults->first) return;
+  if (process == 0 || (process == child) != (faults->kills == KILLS_THE_CHILD) ||
+      ++faults->count != faults->first)
+    return;
   faults->the_call = call;
   faults->reached = 1;
   CHECK(kill(process, SIGKILL) == 0);

@@ -1,16 +1,19 @@
-/* Lets one system call of a process and of its children fail, or all from one on, or kills a child before
- * one, as their tracer. */
+/* Lets one system call of a process and of its children fail, or all from one on, or kills one of them
+ * before one, as their tracer. */
 #ifndef ZF_TESTS_ABI_FAILING_CALLS_H
 #define ZF_TESTS_ABI_FAILING_CALLS_H
 
 #include <sys/types.h>
 
+enum kills { KILLS_NONE, KILLS_ITS_CHILDREN, KILLS_THE_CHILD };
+
 /* In memory that the test shares with the traced process. */
 struct call_faults {
-  int armed;    /* calls count, and may fail */
-  int first;    /* the number of the first that fails, from 1 on */
-  int for_good; /* those after it fail too */
-  int kills; /* only calls of the traced child's own children count, and instead of failing the first kills */
+  int armed;        /* calls count, and may fail */
+  int first;        /* the number of the first that fails, from 1 on */
+  int for_good;     /* those after it fail too */
+  enum kills kills; /* if any: only the calls of the one that is killed count, and the first kills instead of
+                       failing */
   int count;
   int reached;   /* one has failed */
   long the_call; /* its number in the kernel */

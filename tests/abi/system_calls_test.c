@@ -1,6 +1,8 @@
 /* Lets each system call of a life fail, once and then for good, in the training process and in its optimizer.
- * With the argument "kill" it kills the optimizer before each of its calls, and nothing is lost. ZF_EVERY=N
- * tries each Nth only, and ZF_FIRST=N begins with the Nth. */
+ * With the argument "kill" it kills the optimizer before each of its calls, and nothing is lost; with
+ * "kill-trainer" the training process, and what it leaves is whole. ZF_EVERY=N tries each Nth only, and
+ * ZF_FIRST=N begins with the Nth. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +13,7 @@
 
 static struct call_faults* faults; /* shared with the children */
 static enum faults kind;
-static int kills;
+static enum kills kills;
 static int go[2];
 
 static void arm(void) { __atomic_store_n(&faults->armed, 1, __ATOMIC_SEQ_CST); }
@@ -25,7 +27,13 @@ static void live_with_fault(int n) {
 }
 
 static int watch(pid_t child) {
-  const int status = trace_with_faults(child, go[1], faults);
+  int status = trace_with_faults(child, go[1], faults);
+  if (kills == KILLS_THE_CHILD && faults->reached) {
+    CHECK(status == SIGKILL);
+    status = 0;
+    expect_whole_rest();
+    prepare_life();
+  }
   printf("  %s: system call %ld\n", kills ? "killed before" : "answered with an error", faults->the_call);
   return status;
 }
@@ -36,7 +44,7 @@ int main(int argc, char** argv) {
   const int stride = every == NULL ? 1 : atoi(every);
   const int first = begin == NULL ? 1 : atoi(begin);
   CHECK(stride > 0 && first > 0);
-  kills = argc > 1 && strcmp(argv[1], "kill") == 0;
+  if (argc > 1) kills = strcmp(argv[1], "kill") == 0 ? KILLS_ITS_CHILDREN : KILLS_THE_CHILD;
   if (!calls_can_fail()) {
     printf("skipped: no process can be traced here\n");
     return SKIPPED;
@@ -44,12 +52,14 @@ int main(int argc, char** argv) {
   faults = mmap(NULL, sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(faults != MAP_FAILED && pipe(go) == 0);
   live_undisturbed();
+  if (kills == KILLS_THE_CHILD) prepare_life();
   for (kind = ONCE; kind <= (kills ? ONCE : FOR_GOOD); ++kind) {
     const int count = for_each_fault(live_with_fault, watch, first, stride, &faults->reached);
     printf("%d system calls %s\n", count,
-           kills          ? "were the optimizer's last"
-           : kind == ONCE ? "failed once"
-                          : "failed for good");
+           kills == KILLS_THE_CHILD      ? "were the training process's last"
+           : kills == KILLS_ITS_CHILDREN ? "were the optimizer's last"
+           : kind == ONCE                ? "failed once"
+                                         : "failed for good");
     CHECK(count >= 5);
   }
   return 0;
