@@ -270,6 +270,24 @@ class DeepSpeed(FrameworkTest):
         self.assertEqual(native, own)
         self.assertEqual(len({said["loss"] for said in own}), 6, "the loss does not change: nothing was trained")
 
+    def make_engines_again(self, **case: str):
+        said = self.launch(*job("abandoned"), **self.variables(), **case)
+        found = [(each["processes"], each["arenas"], each["threads"] - said[0]["threads"]) for each in said
+                 if "engine" in each]
+        self.assertEqual(found[:2], [(1, 1, 0), (1, 1, 0)], self.output)
+        self.assertEqual(found[2][0], 1, self.output)  # its memory may be a little later: hooks of the model hold it
+        self.assertIn({"rank": 0, "held": True}, said, self.output)
+        self.assertEqual(found[3][0], 3, self.output)
+        self.assertLessEqual(found[3][1], 4, self.output)
+        self.assertEqual(self.output.count("nobody holds its engine any more. Call engine.destroy()"), 2, self.output)
+
+    def test_engines_that_are_made_again_leave_no_process_no_memory_and_no_thread(self):
+        """Two steps each. Those that are held go on."""
+        self.make_engines_again(ZERO_STAGE="2", ZERO_MODE="late")
+
+    def test_engines_of_stage_3_that_are_made_again_leave_none_either(self):
+        self.make_engines_again(ZERO_STAGE="3", ZERO_MODE="wait")
+
     def test_it_can_be_switched_off(self):
         """ZF_TUNE=off: DeepSpeed's own optimizer, and no word about it."""
         python, script = job("deepspeed_job")

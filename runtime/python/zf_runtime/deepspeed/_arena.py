@@ -113,12 +113,13 @@ class FlatArena:
         self._handed_over = False  # a submission may be under way
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # somebody else has written the masters since the last step
-        self._registration: HostRegistration | None = None
+        self.registration: HostRegistration | None = None
+        self.before_first_step: Callable[[], None] | None = None
 
     def register(self) -> str:
         """Pins the arena for CUDA. Returns why memory stays pageable; "" if it is pinned."""
-        self._registration = HostRegistration(array for slot in self.slots for array in slot.transferred)
-        return self._registration.note
+        self.registration = HostRegistration(array for slot in self.slots for array in slot.transferred)
+        return self.registration.note
 
     @property
     def is_open(self) -> bool:
@@ -159,6 +160,9 @@ class FlatArena:
 
     def note(self, slot: Slot, step: int, **settings: Any) -> None:
         """Remembers step number `step` of a partition for submit(). settings: lr, betas and so on, as in Group."""
+        if self.before_first_step is not None:
+            first, self.before_first_step = self.before_first_step, None
+            first()
         wanted = dataclasses.replace(slot.sent, **settings)
         if self._powers.anew(step, wanted.betas) and wanted.betas == slot.sent.betas:  # else the runtime does so anyway
             self.wait()
@@ -256,6 +260,14 @@ class FlatArena:
             self.runtime.wait(timeout=timeout)
             self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
 
+    def drop_views(self) -> None:
+        """Gives up all tensors over the arena, so that its memory is freed. Call it after close(), if nobody uses the
+        partitions any more."""
+        for slot in self.slots:
+            self.state_of(slot).clear()
+            slot.param.data, slot.param.grad = torch.empty(0), None
+            slot.master, slot.grads, slot.moments, slot.result = torch.empty(0), [], [], None
+
     def close(self) -> None:
         """Finishes what was submitted and ends the process. The tensors stay readable. The second call does nothing."""
         if self.runtime.closed:
@@ -268,6 +280,6 @@ class FlatArena:
             with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it
                 self.wait()
         finally:
-            if self._registration is not None:
-                self._registration.release()
+            if self.registration is not None:
+                self.registration.release()
             self.runtime.close()

@@ -9,7 +9,7 @@ import torch
 from ..errors import ZfError
 from . import _fused
 from ._arena import FlatArena, Partition
-from ._closing import close_with
+from ._closing import close_with, end_abandoned
 from ._late import make_late
 from ._layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
 from ._messages import describe, say
@@ -22,6 +22,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
     all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
     what it did, or why not and who steps. state: of the partitions, "fp32" or "bf16"."""
+    end_abandoned()
     partitions: list[Partition] = []
     try:
         optimizer = cpu_adam_of(zero)

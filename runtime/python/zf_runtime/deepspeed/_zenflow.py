@@ -14,6 +14,7 @@ import torch
 from ..errors import ZfError, ZfTimeout
 from ._arena import FlatArena, Partition, Slot
 from ._attach import finish
+from ._closing import end_abandoned
 from ._layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
 from ._messages import say
 from ._pinning import unpin
@@ -27,6 +28,7 @@ SELECTION = {2: ("sync_fp32_param_from_gpu",), 3: ()}
 def start_optimizer_process(zero: Any, original: Callable[[Any], None], options: dict[str, Any]) -> None:
     """Does what ZenFlow's function of this name does, with zf-optimizer. If that cannot be, says why, and calls the
     original."""
+    end_abandoned()
     try:
         arena = FlatArena(_partitions_of(zero), "zenflow", options)
     except (Unsupported, ZfError) as reason:
