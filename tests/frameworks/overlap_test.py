@@ -30,7 +30,7 @@ class Overlap(FrameworkTest):
 
     def test_what_a_program_writes_is_taken_or_refused(self):
         """Costs 18 s: with what comes when it closes or dies, and when a model is saved beside its step."""
-        self.run_cases("written_cases", "ends_cases", "module_cases")
+        self.run_cases("written_cases", "ends_cases", "module_cases", "memory_cases")
 
     def test_an_interrupt_anywhere_leaves_whole_steps(self):
         """Costs 9 s."""

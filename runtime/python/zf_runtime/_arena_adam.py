@@ -50,14 +50,19 @@ class Live:
         """Whether this is the process that opened it."""
         return self.overlap.follower.owner == os.getpid()
 
-    def close(self) -> dict[torch.Tensor, dict[str, Any]]:
-        """Ends thread, process and arena, after the step that is under way. Returns the states in memory of their own.
-        Raises what Runtime.close() raises."""
+    def thin(self) -> None:
+        """Gives memory back, so that there is room for a successor. Goes on right if none comes."""
+        self.gradients.forget()
+        self.arena.thin()
+
+    def close(self, keeps: bool = True) -> dict[torch.Tensor, dict[str, Any]]:
+        """Ends thread, process and arena, after the step that is under way. Returns the states in memory of their own
+        if it keeps them. Raises what Runtime.close() raises."""
         try:
             self.overlap.publish()
             self.overlap.follower.end()
             self.gradients.close()
-            return self.arena.release()
+            return self.arena.release(keeps)
         finally:
             self.arena.runtime.close()
 
@@ -96,6 +101,7 @@ class ArenaAdamW(AdamW):
         before = self._live
         if before is not None:
             self._finish()
+            before.thin()
         live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
         finalizer = weakref.finalize(self, _end, live, self._order, self._arrivals)
         if before is not None:
@@ -115,7 +121,7 @@ class ArenaAdamW(AdamW):
                     show(place, self.state)
             assert last is not None
             last.detach()
-            before.close()
+            before.close(keeps=False)
 
     def _listen(self, arena: Arena) -> None:
         """Lets each parameter tell of its gradients."""

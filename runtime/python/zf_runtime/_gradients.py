@@ -205,6 +205,12 @@ class Gradients:
             return True
         return False
 
+    def forget(self) -> None:
+        """Drops the copies in the arena: step() takes all gradients anew."""
+        for copied in self._copied.values():
+            copied.event.synchronize()
+        self._copied.clear()
+
     def close(self) -> None:
         """Ends the side streams."""
         for stream in self._streams.values():

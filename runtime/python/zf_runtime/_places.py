@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -160,18 +162,25 @@ class Place:
         if self.result is not self._master:
             self.values.copy_(value)
 
-    def detach(self) -> dict[str, Any]:
-        """Drops all views. Returns what was shown of the state, in memory of its own."""
+    def detach(self, keeps: bool) -> dict[str, Any]:
+        """Drops all views. If it keeps them, returns what was shown of the state, in memory of its own."""
         entry = {name: value.clone() if isinstance(value, torch.Tensor) else value
-                 for name, value in self.entry.items()}
+                 for name, value in self.entry.items() if keeps}
         self.entry, self.grads, self.result, self._master = {}, [], None, None
         self.__dict__.pop("exp_avg", None)
         self.__dict__.pop("exp_avg_sq", None)
         return entry
 
+    def thin(self) -> None:
+        """Gives the pages back of gradients, which step() copies, and of what the parameter holds itself until it is
+        read again. No step may run, and CUDA must not know the pages."""
+        self.digest = None
+        for array in self.grads if self.is_split else self.arrays:
+            give_back(array)
+
     def restore(self, other: Place) -> None:
         """Takes the state of another place of the same parameter. No step may run in either arena."""
-        if other.kind[1] != torch.float32 or self.kind[1] == torch.float32:  # else the parameter is all there is
+        if other.kind[1] != torch.float32:  # else the parameter is all there is, and thin() may have dropped the master
             self.set_master(other.master())
         self.exp_avg.copy_(other.exp_avg)
         self.exp_avg_sq.copy_(other.exp_avg_sq)
@@ -182,6 +191,14 @@ class Place:
 def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Returns what says where and how the elements of a tensor lie."""
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+
+
+def give_back(array: torch.Tensor) -> None:
+    """Frees the whole pages of an array in shared memory: they read as zeros. Where that is refused, they stay."""
+    begin = -(-array.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (array.data_ptr() + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_REMOVE)
 
 
 class Arena:
@@ -216,17 +233,25 @@ class Arena:
         notes = [self.runtime.stats().memory_note, self.registration.note if self.registration else ""]
         return "; ".join(note for note in notes if note)
 
-    def release(self) -> dict[torch.Tensor, dict[str, Any]]:
-        """Gives up all views, so that runtime.close() frees the memory. Returns what was shown of the states, in memory
-        of their own."""
+    def thin(self) -> None:
+        """Gives memory back that nothing is lost with, and pins no memory any more. Moments stay, and masters of 16-bit
+        parameters."""
         if self.registration is not None:
             self.registration.release()
-        lows = self._low_bits()
-        entries = {place.param: place.detach() for place in self.places if place.is_shown}
+        for place in self.places:
+            place.thin()
+
+    def release(self, keeps: bool) -> dict[torch.Tensor, dict[str, Any]]:
+        """Gives up all views, so that runtime.close() frees the memory. If it keeps them, returns what was shown of the
+        states, in memory of their own."""
+        if self.registration is not None:
+            self.registration.release()
+        lows = self._low_bits() if keeps else {}
+        entries = {place.param: place.detach(keeps) for place in self.places if place.is_shown}
         for param, low in lows.items():
             entries[param]["low"] = low
         for place in self.places:
-            place.detach()
+            place.detach(keeps=False)
         self.places, self.of = [], {}
         return entries
 

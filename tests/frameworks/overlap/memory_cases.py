@@ -1,0 +1,95 @@
+"""A param_group that is added later costs less than a second arena, and a failure there costs nothing."""
+
+import os
+import unittest.mock
+
+import case
+import torch
+import zf_runtime
+from zf_runtime import ZfError, _arena_adam
+
+ELEMENTS = 200_000  # several pages in each array
+KINDS = ((torch.float32, "fp32"), (torch.bfloat16, "fp32"), (torch.bfloat16, "bf16+split"))
+
+
+def allocated_bytes(live):
+    """Returns what an arena takes, of what it has reserved."""
+    folder = f"/proc/{live.arena.runtime.stats().worker_pid}/fd"
+    (arena,) = [each for each in os.listdir(folder) if "zf-arena" in os.readlink(f"{folder}/{each}")]
+    return os.stat(f"{folder}/{arena}").st_blocks * 512
+
+
+class AddedGroup(case.AdamWTest):
+    def setUp(self):
+        super().setUp()
+        self.expect_no_forward()
+
+    def params(self, dtype):
+        torch.manual_seed(7)
+        return [torch.nn.Parameter(torch.randn(ELEMENTS).to(dtype)) for _ in range(2)]
+
+    def give(self, params, step):
+        """Gives gradients, by a backward: it may copy them early."""
+        for param in params:
+            param.grad = None
+        torch.manual_seed(step)
+        sum((param * torch.randn(ELEMENTS).to(param.dtype)).sum() for param in params).backward()
+
+    def trained(self, make, dtype, added_at, fails=False):
+        """Returns parameters and state after five steps, with a group more from one of them on."""
+        first, second = self.params(dtype)
+        optimizer = make([first])
+        for step in range(5):
+            if step == 2 and fails:
+                self.give([first, second], step)
+                optimizer.add_param_group({"params": [second]})
+                with unittest.mock.patch("zf_runtime._arena_adam.Live", side_effect=ZfError("no memory")), \
+                        self.assertRaisesRegex(ZfError, "no memory"):
+                    optimizer.step()
+                optimizer.param_groups.pop()
+            elif step >= added_at:
+                self.give([first, second], step)
+                if step == added_at:
+                    optimizer.add_param_group({"params": [second]})
+            else:
+                self.give([first], step)
+            optimizer.step()
+        getattr(optimizer, "synchronize", lambda: None)()
+        return [first.detach().float(), second.detach().float(), optimizer.state_dict()["state"]]
+
+    def test_its_memory_is_one_copy_of_the_moments_more(self):
+        for mode in case.MODES:
+            for dtype, state in KINDS:
+                with self.subTest(mode=mode, dtype=dtype, state=state):
+                    first, second = self.params(dtype)
+                    optimizer = self.ours([first], mode, state=state)
+                    self.give([first], 0)
+                    optimizer.step()
+                    before, full = optimizer._live, allocated_bytes(optimizer._live)
+                    found = []
+
+                    def open_another(*args, before=before, found=found, real=_arena_adam.Live):
+                        live = real(*args)
+                        found.append(allocated_bytes(before))
+                        return live
+
+                    optimizer.add_param_group({"params": [second]})
+                    self.give([first, second], 1)
+                    with unittest.mock.patch("zf_runtime._arena_adam.Live", open_another):
+                        optimizer.step()
+                    (left,) = found
+                    gradients = (2 if mode == "late" else 1) * first.nbytes
+                    self.assertLess(left, full - 0.9 * gradients)
+                    if dtype == torch.float32:
+                        self.assertLess(left, full - 0.9 * (gradients + first.nbytes))
+
+    def test_it_is_stepped_as_in_place_also_after_one_that_found_no_memory(self):
+        for dtype, state in KINDS:
+            for mode in case.WAITING:
+                for added_at, fails in ((2, False), (3, True)):
+                    with self.subTest(mode=mode, dtype=dtype, state=state, fails=fails):
+                        wanted = self.trained(lambda params, state=state: zf_runtime.AdamW(params, state=state, seed=3),
+                                              dtype, added_at)
+                        got = self.trained(lambda params, mode=mode, state=state:
+                                           self.ours(params, mode, state=state, seed=3), dtype, added_at, fails)
+                        self.assert_bits(got, wanted)
