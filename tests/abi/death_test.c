@@ -150,13 +150,13 @@ static void successor_that_hangs_at_its_start_is_given_up(void) {
   const char* const program = write_file(script);
   CHECK(chmod(program, 0755) == 0);
   setenv("ZF_OPTIMIZER", program, 1);
-  handle = open_restartable(5000);
+  handle = open_restartable(2000);
   unsetenv("ZF_OPTIMIZER");
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   const zf_stats stats = await_restarts(handle, 2);
-  CHECK(strstr(stats.last_death, "it was not ready after 5000 ms") != NULL);
+  CHECK(strstr(stats.last_death, "it was not ready after 2000 ms") != NULL);
   EXPECT(zf_close(handle), ZF_OK);
 }
 
