@@ -26,10 +26,18 @@ static int limited(int resource, rlim_t value) {
 }
 
 static int six_descriptors(void) { return limited(RLIMIT_NOFILE, 6); }
-static int forty_descriptors(void) { return limited(RLIMIT_NOFILE, 40); }
+
+static int forty_more_descriptors(void) {
+  int highest = 2;
+  for (int fd = 3; fd < 1024; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0) highest = fd;
+  }
+  return limited(RLIMIT_NOFILE, (rlim_t)highest + 40);
+}
+
 static int no_file_size(void) { return limited(RLIMIT_FSIZE, 0); }
 static int small_files(void) { return limited(RLIMIT_FSIZE, 100000); }
-static int small_stacks(void) { return limited(RLIMIT_STACK, 65536); }
+static int small_stacks(void) { return limited(RLIMIT_STACK, 1 << 18); }
 static int endless_stacks(void) { return limited(RLIMIT_STACK, RLIM_INFINITY); }
 static int little_data(void) { return limited(RLIMIT_DATA, 1 << 20); }
 static int no_locked_memory(void) { return limited(RLIMIT_MEMLOCK, 0); }
@@ -130,10 +138,10 @@ static const struct environment {
   const char* cause; /* NULL: the life works */
 } kEnvironments[] = {
     {"6 descriptors", six_descriptors, "ulimit -n"},
-    {"40 descriptors", forty_descriptors, NULL},
+    {"40 descriptors more", forty_more_descriptors, NULL},
     {"no file may have a byte", no_file_size, "ulimit -f"},
     {"files of 100 kB", small_files, NULL},
-    {"stacks of 64 KiB", small_stacks, NULL},
+    {"stacks of 256 KiB", small_stacks, NULL},
     {"endless stacks", endless_stacks, NULL},
     {"1 MiB of data", little_data, "memory"},
     {"no locked memory", no_locked_memory, NULL},

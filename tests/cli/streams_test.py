@@ -63,11 +63,11 @@ class Streams(CommandTest):
                          -signal.SIGPIPE)
 
     def test_measuring_goes_on_unheard(self):
-        self.assertEqual(self.run_unheard("tune", "--fresh", "--budget", "2s", "--params", "4M"), {DONE})
+        self.assertEqual(self.run_unheard("tune", "--fresh", "--budget", "1s", "--params", "4M"), {DONE})
         self.assert_sound(self.read_plan())
 
     def test_no_file_takes_the_place_of_a_closed_stream(self):
-        self.assertEqual(self.run_with("tune", "-q", "--budget", "2s", "--params", "4M", preexec_fn=closed(0, 1, 2)),
+        self.assertEqual(self.run_with("tune", "-q", "--budget", "1s", "--params", "4M", preexec_fn=closed(0, 1, 2)),
                          DONE)
         self.assert_sound(self.read_plan())
         for line in (self.folder / "plan.json.samples.jsonl").read_text().splitlines():
@@ -80,7 +80,7 @@ class Streams(CommandTest):
 
     def test_a_small_address_space_is_named(self):
         for size in (32 << 20, 48 << 20):  # the program starts, and 4M parameters have 61 MiB
-            result = self.run_tune("tune", "-q", "--budget", "2s", "--params", "4M",
+            result = self.run_tune("tune", "-q", "--budget", "1s", "--params", "4M",
                                    preexec_fn=limited(resource.RLIMIT_AS, size))
             self.assert_refused(result, RUNTIME_ERROR, "cannot allocate 61 MiB for 4000000 parameters: Cannot allocate "
                                 "memory; raise ulimit -v")

@@ -154,13 +154,13 @@ TEST(Child, ALostDescriptorIsNoDeath) {
   EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
 }
 
-/// Runs a test of children in a process where pidfds are refused with `error`, as before Linux 5.3 and in
-/// sandboxes. The test returns true if all is well.
-void without_pidfds(int error, bool (*test)()) {
+/// Runs a test of children in a process where a system call is refused with `error`, as in sandboxes. The
+/// test returns true if all is well.
+void without(long call, int error, bool (*test)()) {
   const pid_t process = fork();
   ASSERT_GE(process, 0);
   if (process == 0) {
-    refuse_call(SYS_pidfd_open, error);
+    refuse_call(call, error);
     _exit(test() ? 0 : 1);
   }
   int status = -1;
@@ -168,6 +168,18 @@ void without_pidfds(int error, bool (*test)()) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilters)
     GTEST_SKIP() << "seccomp filters are not to be had here";
   EXPECT_EQ(status, 0) << strerrorname_np(error);
+}
+
+/// The same without pidfds, as before Linux 5.3.
+void without_pidfds(int error, bool (*test)()) { without(SYS_pidfd_open, error, test); }
+
+TEST(Child, WhereNoSignalGoesByPidfdItIsKilledByItsNumber) {
+  for (const int error : {ENOSYS, EPERM}) {
+    without(SYS_pidfd_send_signal, error, [] {
+      Child child = shell("exec sleep 60");
+      return child.end_by(now_ns() + 10 * kSecondNs) && child.reap().signal == SIGKILL;
+    });
+  }
 }
 
 TEST(Child, WithoutPidfdsItIsWatchedByItsNumber) {
