@@ -96,9 +96,14 @@ def _is_abandoned(zero: Any) -> bool:
         return False
     engine = engines.pop()
     del engines
-    references = gc.get_referrers(engine)
-    own = sum(sum(each is engine for each in gc.get_referents(holder)) for holder in references if _is_hook(holder))
-    return sys.getrefcount(engine) - 2 == own  # without ours and that of the call
+    ours = object()  # has the references that `engine` has from this function, whatever Python counts as one
+    return sys.getrefcount(engine) - sys.getrefcount(ours) == _held_by_hooks(engine)
+
+
+def _held_by_hooks(engine: Any) -> int:
+    """Returns how many references to an engine are those of DeepSpeed's own hooks."""
+    return sum(each is engine for holder in gc.get_referrers(engine) if _is_hook(holder)
+               for each in gc.get_referents(holder))
 
 
 def _holders(zero: Any) -> list[Any]:
