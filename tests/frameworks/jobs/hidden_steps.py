@@ -185,7 +185,8 @@ def picture_of(model, spans):
                                                              for span in spans]
     copy = [span for span in spans if span.kind == "copy"][-2]
     end_ns = min(bar.end_ns for bar in model[-1].bars if bar.kind == "forward" and bar.begin_ns > copy.end_ns)
-    return draw(bars, copy.begin_ns - 10_000_000, end_ns + 10_000_000, "One step of AdamW(overlap=\"exact\") beside forward")
+    title = "One step of AdamW(overlap=\"exact\") beside forward"
+    return draw(bars, copy.begin_ns - 10_000_000, end_ns + 10_000_000, title)
 
 
 def main():
