@@ -109,7 +109,7 @@ class Watch(CommandTest):
         return watch
 
     def watch(self, process: subprocess.Popen, while_it: str, *options: str, time_s="2s"):
-        """Watches, and has the trainer do something once the first look is over. Its threads are then more than a second
+        """Watches, and has the trainer do something once the first look is over. Its threads are then over a second
         old, so that moves count."""
         if while_it:
             time.sleep(max(0.0, self.began + 1.2 - time.monotonic()))
