@@ -81,7 +81,8 @@ TEST(ModelConfig, OtherTypesAndMissingNumbersAreRefusedInWords) {
               HasSubstr("hidden_size is no whole"));
   EXPECT_THAT(refusal_of(R"({"model_type": "llama", "hidden_size": 1e30})"),
               HasSubstr("hidden_size is no whole"));
-  EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_layer": 100000})"), HasSubstr("n_layer is more than 10000"));
+  EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_layer": 100000})"),
+              HasSubstr("n_layer is more than 10000"));
   EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_embd": 16777216, "n_inner": 16777216})"),
               HasSubstr("larger than any machine holds"));
   EXPECT_THAT(refusal_of("{}"), HasSubstr("has no model_type"));
