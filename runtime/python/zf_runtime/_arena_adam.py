@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
 import warnings
 import weakref
@@ -15,56 +14,25 @@ import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
 
 from . import _clipping, _digests, _formats, _reduced
-from ._device import Device, device_of
-from ._gradients import Gradients
+from ._device import Device
+from ._live import Live, Wanted, end, unhook
 from ._order import Order
-from ._overlap import Overlap, Share, Turn
-from ._places import Arena, Place, first_numbers, options_for, refuse
+from ._overlap import Turn
+from ._places import Arena, Place, first_numbers, options_for, refuse, refuse_settings
 from ._scalars import scalars
-from ._state import saved_entries, show, take_edits, take_entry, warn_of_other_numbers, with_own_steps
+from ._state import (
+    saved_entries,
+    show,
+    take_apart,
+    take_edits,
+    take_entry,
+    warn_of_other_numbers,
+    with_own_steps,
+)
 from ._timeline import Span, Timeline
 from .adam import AdamW, _raise_versions
 from .errors import ZfError, ZfWorkerDied
 from .runtime import Runtime
-
-Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
-
-
-class Live:
-    """What an open optimizer has."""
-
-    def __init__(self, wanted: Wanted, mode: str, options: dict[str, Any], devices: dict[torch.device, Device],
-                 timeline: Timeline):
-        for param, _, _ in wanted:
-            refuse(param)
-        self.arena = Arena(wanted, 2 if mode == "late" else 1, options)
-        for place in self.arena.places:
-            devices.setdefault(place.kind[2], device_of(place.kind[2]))
-        self.overlap = Overlap(self.arena, devices, timeline)
-        self.gradients = Gradients(devices, early=mode == "exact")
-        self.buffer = 0  # for the gradients of the next step
-        self.sequence: list[list[torch.Tensor]] = []  # the parameters of each share
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this is the process that opened it."""
-        return self.overlap.follower.owner == os.getpid()
-
-    def thin(self) -> None:
-        """Gives memory back, so that there is room for a successor. Goes on right if none comes."""
-        self.gradients.forget()
-        self.arena.thin()
-
-    def close(self, keeps: bool = True) -> dict[torch.Tensor, dict[str, Any]]:
-        """Ends thread, process and arena, after the step that is under way. Returns the states in memory of their own
-        if it keeps them. Raises what Runtime.close() raises."""
-        try:
-            self.overlap.publish()
-            self.overlap.follower.end()
-            self.gradients.close()
-            return self.arena.release(keeps)
-        finally:
-            self.arena.runtime.close()
 
 
 class ArenaAdamW(AdamW):
@@ -88,7 +56,7 @@ class ArenaAdamW(AdamW):
         torch.optim.AdamW.__init__(self, params, **settings, fused=None)
         self._settle(fused, state, seed)
         for group in self.param_groups:
-            _refuse_settings(group)
+            refuse_settings(group)
         self._open([each for each in first_numbers(self.param_groups) if each[0].requires_grad])
         if overlap == "exact" and all(device.type == "cpu" for device in self._devices):
             self._say("overlap=\"exact\" with parameters on the CPU: the step shares their CPUs with forward, and "
@@ -103,7 +71,7 @@ class ArenaAdamW(AdamW):
             self._finish()
             before.thin()
         live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
-        finalizer = weakref.finalize(self, _end, live, self._order, self._arrivals)
+        finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
@@ -287,7 +255,7 @@ class ArenaAdamW(AdamW):
             self._open([each for each in every if each[0].grad is not None or each[0].requires_grad or each[0] in of])
             of = self._opened().arena.of
         for group in self.param_groups:
-            _refuse_settings(group)
+            refuse_settings(group)
         for param, settings, _ in live:
             of[param].settings = settings
         return [of[param] for param, _, _ in live]
@@ -312,7 +280,8 @@ class ArenaAdamW(AdamW):
         for place in places:
             if not place.is_shown:
                 show(place, self.state)
-        shares = self._shares_of(places)
+        order = () if self._order is None else self._order.read.values()
+        shares = live.shares_of(places, (*self._unread, *order))
         counts = live.arena.counts.tolist()
         kinds: dict[tuple[int, float], int] = {}
         factors: list[tuple[Any, ...]] = []
@@ -357,23 +326,6 @@ class ArenaAdamW(AdamW):
             return False
         return True
 
-    def _shares_of(self, places: list[Place]) -> list[Share]:
-        """Returns the shares of a step, in the order of forward."""
-        live = self._opened()
-        if not live.sequence:
-            order = self._order.read.values() if self._order is not None else ()
-            first = {id(param): number for number, param in enumerate((*self._unread, *order))}
-            ordered = sorted(live.arena.places, key=lambda place: first.get(id(place.param), -1))
-            live.sequence = [[place.param for place in some] for some in _cut(ordered)]
-        active = {id(place.param): place for place in places}
-        found = [[active[id(param)] for param in some if id(param) in active] for some in live.sequence]
-        return [Share(some) for some in found if some]
-
-    def _first_share(self) -> float:
-        """Returns the part of the parameters that the first share holds: nothing hides its step."""
-        sizes = [sum(param.numel() for param in some) for some in self._opened().sequence]
-        return sizes[0] / sum(sizes) if sizes else 0.0
-
     def _refuse_graphs(self) -> None:
         if any(device.type == "cuda" for device in self._devices) and torch.cuda.is_current_stream_capturing():
             raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
@@ -403,7 +355,7 @@ class ArenaAdamW(AdamW):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._opened()
         self._finish()
-        last = self.register_load_state_dict_pre_hook(_take_apart)
+        last = self.register_load_state_dict_pre_hook(take_apart)
         try:
             torch.optim.Optimizer.load_state_dict(self, state_dict)
         finally:
@@ -435,7 +387,7 @@ class ArenaAdamW(AdamW):
             self._opened()
         torch.optim.Optimizer.add_param_group(self, param_group)
         try:
-            _refuse_settings(self.param_groups[-1])
+            refuse_settings(self.param_groups[-1])
             for param in self.param_groups[-1]["params"]:
                 refuse(param)
                 _formats.number_of(param, self.param_groups[-1])
@@ -453,7 +405,7 @@ class ArenaAdamW(AdamW):
                 live.arena.runtime.close()
         finally:
             self._finalizer.detach()
-            _unhook(self._order, self._arrivals)
+            unhook(self._order, self._arrivals)
             self._order = None
 
     def _close(self, live: Live) -> None:
@@ -474,65 +426,11 @@ class ArenaAdamW(AdamW):
             warnings.warn(f"zf_runtime.AdamW: {line}", stacklevel=4)
 
 
-def _take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
-    """Keeps the states of a state_dict for us, after a check that they can be loaded. torch would move them to the
-    device of their parameters."""
-    for group in state_dict["param_groups"]:
-        _refuse_settings(group)
-    lengths = [[len(group["params"]) for group in groups] for groups in
-               (state_dict["param_groups"], optimizer.param_groups)]
-    if lengths[0] == lengths[1]:  # else torch reports it
-        from ._state import check_shapes
-
-        check_shapes(saved_entries(state_dict, optimizer.param_groups))
-    optimizer._given = state_dict
-    return {**state_dict, "state": {}}
-
-
 def _warn_of_lost(places: list[Place]) -> None:
     if places:
         parameters = "1 parameter was" if len(places) == 1 else f"{len(places)} parameters were"
         warnings.warn(f"{parameters} written while the step was running: the written values stay, and their step is "
                       "lost. Call synchronize() before writing", stacklevel=5)
-
-
-def _refuse_settings(group: dict[str, Any]) -> None:
-    """Raises ZfError for settings that the optimizer process does not obey."""
-    for name in ("amsgrad", "capturable", "differentiable"):
-        if group.get(name):
-            raise ZfError(f"a param_group has {name}=True, which goes together with overlap=\"off\" and parameters on "
-                          "the CPU alone: leave it out, or use torch.optim.AdamW")
-
-
-def _cut(places: Sequence[Place]) -> list[list[Place]]:
-    """Returns the places in pieces of one device each, some 32 in all; a large one by itself."""
-    least = max(1 << 20, sum(place.param.nbytes for place in places) // 32)
-    pieces: list[list[Place]] = []
-    size = least
-    for place in places:
-        if size >= least or pieces[-1][0].kind[2] != place.kind[2] or place.is_large:
-            pieces.append([])
-            size = 0
-        pieces[-1].append(place)
-        size += max(place.param.nbytes, place.is_large * least)
-    return pieces
-
-
-def _unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
-    """Leaves nothing on the model."""
-    if order is not None:
-        order.close()
-    for hook in arrivals.values():
-        hook.remove()
-    arrivals.clear()
-
-
-def _end(live: Live, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
-    """Ends what an optimizer leaves that nobody has closed."""
-    if live.is_here:
-        _unhook(order, arrivals)
-        with contextlib.suppress(ZfError):
-            live.close()
 
 
 __all__ = ["ArenaAdamW", "options_for"]

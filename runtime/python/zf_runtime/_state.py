@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._places import Place, layout
+from ._places import Place, layout, refuse_settings
 from .errors import ZfError
 
 State = MutableMapping[torch.Tensor, Any]
@@ -100,3 +100,16 @@ def warn_of_other_numbers(places: Iterable[Place], entries: dict[torch.Tensor, A
                           f"{given}, and this optimizer from {place.first_element}, so its moments are rounded by "
                           "other random bits from here on", stacklevel=5)
             return
+
+
+def take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Keeps the states of a state_dict for us, after a check that they can be loaded. torch would move them to the
+    device of their parameters."""
+    for group in state_dict["param_groups"]:
+        refuse_settings(group)
+    lengths = [[len(group["params"]) for group in groups] for groups in
+               (state_dict["param_groups"], optimizer.param_groups)]
+    if lengths[0] == lengths[1]:  # else torch reports it
+        check_shapes(saved_entries(state_dict, optimizer.param_groups))
+    optimizer._given = state_dict
+    return {**state_dict, "state": {}}

@@ -62,7 +62,7 @@ REMOVED = {
         "_gradients.py", "[current.record()] if made is None else made[device]", "[current.record()]",
         "gradients of two streams"),
     "a late step that nobody waits for waits for readers": (
-        "_arena_adam.py", "            self.overlap.publish()\n", "", "late, collected"),
+        "_live.py", "            self.overlap.publish()\n", "", "late, collected"),
     "the arena stays until its last reader is done": (
         "_overlap.py", "            stream.close()  # it reads the arena", "            pass", "late, collected"),
 }

@@ -11,7 +11,7 @@ import warnings
 import torch
 import zf_runtime
 from double import Double
-from zf_runtime import _arena_adam, _gradients
+from zf_runtime import _gradients, _live
 
 _gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
 
@@ -91,7 +91,7 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
 
     for param in model.parameters():
         param.register_post_accumulate_grad_hook(arrived)  # before the optimizer's
-    with unittest.mock.patch.object(_arena_adam, "device_of", lambda device: double), \
+    with unittest.mock.patch.object(_live, "device_of", lambda device: double), \
             unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
         optimizer = zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=overlap, clip_grad_norm=clip)
     params = optimizer.param_groups[0]["params"]

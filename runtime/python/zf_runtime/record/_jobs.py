@@ -91,7 +91,7 @@ def _exact_of(optimizer: Any) -> Exact:
     by_turn: dict[int, int] = {}
     for span in spans:
         by_turn[span.turn] = by_turn.get(span.turn, 0) + span.end_ns - span.begin_ns
-    return Exact(optimizer._first_share(), round(statistics.median(by_turn.values())) if by_turn else 0)
+    return Exact(optimizer._opened().first_share(), round(statistics.median(by_turn.values())) if by_turn else 0)
 
 
 def sizes_of(optimizer: Any) -> dict[int, int]:
