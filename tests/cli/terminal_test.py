@@ -49,6 +49,7 @@ class Terminal(TerminalTest):
             "trial": [(DONE, ("trial", "-t", "1", "-o", "won.json", "-m", METRIC, "--fresh", "--", "sh", "-c", JOB))],
             "bench": [(DONE, ("bench", "--params", "1M", "--rounds", "1")),
                       (DONE, ("bench", "--params", "1M", "--rounds", "1", "--ranks", "1,2"))],
+            "fit": [(DONE, ("fit", "--params", "1M"))],
             "publish": [(DONE, ("publish", "--plans", "plans", "--to", "run/1.json"))],
         }
 

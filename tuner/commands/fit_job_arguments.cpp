@@ -34,12 +34,12 @@ std::optional<bool> yes_or_no(const Arguments& arguments, const std::string& opt
               "give one of them");
 }
 
-int usual_stage(Stepper stepper) {
+int usual_stage(StepMethod stepper) {
   switch (stepper) {
-    case Stepper::deepspeed_offload:
-    case Stepper::deepspeed_zenflow:
+    case StepMethod::deepspeed_offload:
+    case StepMethod::deepspeed_zenflow:
       return 2;
-    case Stepper::superoffload:
+    case StepMethod::superoffload:
       return 3;
     default:
       return 0;
@@ -61,7 +61,7 @@ std::vector<OptionSpec> fit_job_options() {
       ranks_option(),
       {"nodes", 0, "N", "number of nodes with so many ranks each (default: 1; e.g. 4)"},
       {"framework", 0, "NAME",
-       "who steps the parameters: " + all_names<Stepper>() +
+       "who steps the parameters: " + all_names<StepMethod>() +
            " (default: deepspeed-offload with GPUs, in-place without; e.g. native)"},
       {"stage", 0, "N",
        "stage of ZeRO, 1 to 3; with native: its partitions on zf-optimizer (default: 2 with DeepSpeed's own, "
@@ -127,22 +127,23 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
   if (const std::string note = rank_count_note(ranks); !note.empty()) fit.assumed.push_back(note + ".");
 
   const bool has_gpus = !usable_gpus(machine.topology).empty();
-  const auto stepper = named_argument<Stepper>(arguments, "framework");
+  const auto stepper = named_argument<StepMethod>(arguments, "framework");
   const auto device = named_argument<Device>(arguments, "device");
-  const bool on_cpu = stepper == Stepper::in_place || stepper == Stepper::torch;
+  const bool on_cpu = stepper == StepMethod::in_place || stepper == StepMethod::torch;
   job.device = device.value_or(has_gpus && !on_cpu ? Device::gpu : Device::cpu);
   if (!device && !on_cpu)
     fit.assumed.push_back(
         has_gpus ? "This node has GPUs, so the job computes on them: --device changes it."
                  : "This node has no GPU that is known, so the job computes on its CPUs: --device "
                    "changes it.");
-  job.stepper = stepper.value_or(job.device == Device::gpu ? Stepper::deepspeed_offload : Stepper::in_place);
+  job.stepper =
+      stepper.value_or(job.device == Device::gpu ? StepMethod::deepspeed_offload : StepMethod::in_place);
   if (!stepper)
     fit.assumed.push_back(
         format_text("Nobody said who steps: {}, --framework changes it.", name_of(job.stepper)));
   job.stage = arguments.integer("stage", 1, 3).value_or(usual_stage(job.stepper));
-  job.mode =
-      mode_argument(arguments).value_or(job.stepper == Stepper::superoffload ? Mode::backward : Mode::wait);
+  job.mode = mode_argument(arguments).value_or(job.stepper == StepMethod::superoffload ? Mode::backward
+                                                                                       : Mode::wait);
   job.pinned = yes_or_no(arguments, "pinned").value_or(job.device == Device::gpu);
   const auto reserve = arguments.text("reserve");
   job.process_bytes = reserve ? parse_size(*reserve, "zf-tune fit: --reserve") : usual_reserve(job.device);

@@ -49,7 +49,7 @@ std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limit
   }
   offers.add("--load sharded: each rank makes its own part of the model (zero.Init, the meta device)",
              [](FitJob& changed) { changed.load = Load::sharded; });
-  if (job.stage > 0 && job.stepper != Stepper::superoffload) {
+  if (job.stage > 0 && job.stepper != StepMethod::superoffload) {
     std::uint64_t saved = 0;
     for (int stage = 1; stage <= 3; ++stage)
       saved =
@@ -63,27 +63,27 @@ std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limit
         saved);
   }
   if (job.pinned) offers.add("--pinned no: pageable memory", [](FitJob& changed) { changed.pinned = false; });
-  if (job.stage > 0 && job.stepper != Stepper::native) {
+  if (job.stage > 0 && job.stepper != StepMethod::native) {
     offers.add("--framework native: our optimizer, whose pinned memory is not rounded up",
                [](FitJob& changed) {
-                 changed.stepper = Stepper::native;
-                 if (changed.stepper == Stepper::native && changed.mode == Mode::backward)
+                 changed.stepper = StepMethod::native;
+                 if (changed.stepper == StepMethod::native && changed.mode == Mode::backward)
                    changed.mode = Mode::wait;
                });
     offers.add("--framework native --state bf16: our optimizer, moments in bf16", [](FitJob& changed) {
-      changed.stepper = Stepper::native;
+      changed.stepper = StepMethod::native;
       changed.state = StateFormat::bf16;
       if (changed.mode == Mode::backward) changed.mode = Mode::wait;
     });
   }
-  if (job.stepper == Stepper::native && job.mode == Mode::overlap)
+  if (job.stepper == StepMethod::native && job.mode == Mode::overlap)
     offers.add("--mode wait: one buffer of gradients instead of two",
                [](FitJob& changed) { changed.mode = Mode::wait; });
-  if (job.stepper == Stepper::deepspeed_zenflow && job.mode == Mode::overlap)
+  if (job.stepper == StepMethod::deepspeed_zenflow && job.mode == Mode::overlap)
     offers.add("--mode wait: no overlap_step", [](FitJob& changed) { changed.mode = Mode::wait; });
-  if (job.stepper == Stepper::native && job.stage == 0 && job.device == Device::cpu)
+  if (job.stepper == StepMethod::native && job.stage == 0 && job.device == Device::cpu)
     offers.add("--framework in-place: the job's own tensors, no second copy", [](FitJob& changed) {
-      changed.stepper = Stepper::in_place;
+      changed.stepper = StepMethod::in_place;
       changed.mode = Mode::wait;
     });
   if (job.type == ParameterType::fp32)

@@ -5,32 +5,33 @@
 namespace zf {
 namespace {
 
-bool is_ours(Stepper stepper) {
-  return stepper == Stepper::in_place || stepper == Stepper::fsdp2_in_place || stepper == Stepper::native;
+bool is_ours(StepMethod stepper) {
+  return stepper == StepMethod::in_place || stepper == StepMethod::fsdp2_in_place ||
+         stepper == StepMethod::native;
 }
 
 std::string stepper_in_words(const FitJob& job) {
   switch (job.stepper) {
-    case Stepper::in_place:
+    case StepMethod::in_place:
       return "zf_runtime.AdamW in place";
-    case Stepper::torch:
+    case StepMethod::torch:
       return "torch.optim.AdamW";
-    case Stepper::fsdp2:
+    case StepMethod::fsdp2:
       return "FSDP2 with CPU offload and torch.optim.AdamW";
-    case Stepper::fsdp2_in_place:
+    case StepMethod::fsdp2_in_place:
       return "FSDP2 with CPU offload and zf_runtime.AdamW";
-    case Stepper::native:
+    case StepMethod::native:
       if (job.stage > 0) return format_text("ZeRO-Offload stage {} on zf-optimizer", job.stage);
       return format_text("zf_runtime.AdamW with a process, overlap \"{}\"", job.mode == Mode::wait ? "off"
                                                                             : job.mode == Mode::exact
                                                                                 ? "exact"
                                                                                 : "late");
-    case Stepper::deepspeed_offload:
+    case StepMethod::deepspeed_offload:
       return format_text("ZeRO-Offload stage {}", job.stage);
-    case Stepper::deepspeed_zenflow:
+    case StepMethod::deepspeed_zenflow:
       return format_text("ZenFlow stage {}{}", job.stage,
                          job.mode == Mode::overlap ? " with overlap_step" : "");
-    case Stepper::superoffload:
+    case StepMethod::superoffload:
       return "SuperOffload";
   }
   return "";
@@ -40,14 +41,14 @@ std::string stepper_in_words(const FitJob& job) {
 
 std::optional<std::string> why_no_such_job(const FitJob& job) {
   const bool needs_stage =
-      job.stepper == Stepper::deepspeed_offload || job.stepper == Stepper::deepspeed_zenflow;
+      job.stepper == StepMethod::deepspeed_offload || job.stepper == StepMethod::deepspeed_zenflow;
   if (needs_stage && job.stage == 0) return "DeepSpeed's offload needs a ZeRO stage, 1 to 3";
-  if (job.stepper == Stepper::superoffload && job.stage != 3) return "SuperOffload has ZeRO stage 3 alone";
-  if (job.stage != 0 && !needs_stage && job.stepper != Stepper::native &&
-      job.stepper != Stepper::superoffload)
+  if (job.stepper == StepMethod::superoffload && job.stage != 3) return "SuperOffload has ZeRO stage 3 alone";
+  if (job.stage != 0 && !needs_stage && job.stepper != StepMethod::native &&
+      job.stepper != StepMethod::superoffload)
     return format_text("{} has no ZeRO stage", name_of(job.stepper));
-  if (job.stepper == Stepper::superoffload && job.device == Device::cpu) return "SuperOffload needs a GPU";
-  if ((job.stepper == Stepper::in_place || job.stepper == Stepper::torch) && job.device == Device::gpu)
+  if (job.stepper == StepMethod::superoffload && job.device == Device::cpu) return "SuperOffload needs a GPU";
+  if ((job.stepper == StepMethod::in_place || job.stepper == StepMethod::torch) && job.device == Device::gpu)
     return format_text("{} steps parameters on the CPU, and this job computes on a GPU",
                        name_of(job.stepper));
   if (job.state != StateFormat::fp32) {
@@ -61,15 +62,15 @@ std::optional<std::string> why_no_such_job(const FitJob& job) {
     if (job.type == ParameterType::fp16)
       return format_text("the state format {} is for fp32 and bf16 parameters", name_of(job.state));
   }
-  if (job.mode == Mode::backward && job.stepper != Stepper::superoffload)
+  if (job.mode == Mode::backward && job.stepper != StepMethod::superoffload)
     return "mode backward is SuperOffload's alone";
-  if (job.mode == Mode::exact && (job.stepper != Stepper::native || job.stage > 0))
+  if (job.mode == Mode::exact && (job.stepper != StepMethod::native || job.stage > 0))
     return "mode exact is that of zf_runtime.AdamW with a process alone";
-  if (job.mode == Mode::overlap && job.stepper != Stepper::native &&
-      job.stepper != Stepper::deepspeed_zenflow)
+  if (job.mode == Mode::overlap && job.stepper != StepMethod::native &&
+      job.stepper != StepMethod::deepspeed_zenflow)
     return format_text("{} does not overlap its step", name_of(job.stepper));
-  if (job.load == Load::sharded && job.stage < 3 && job.stepper != Stepper::fsdp2 &&
-      job.stepper != Stepper::fsdp2_in_place)
+  if (job.load == Load::sharded && job.stage < 3 && job.stepper != StepMethod::fsdp2 &&
+      job.stepper != StepMethod::fsdp2_in_place)
     return "only ZeRO stage 3 and FSDP2 can make a model in parts";
   return std::nullopt;
 }

@@ -15,7 +15,7 @@
 namespace zf {
 
 /// Who steps the model. Names that Framework has, too, mean the same.
-enum class Stepper {
+enum class StepMethod {
   in_place,           ///< zf_runtime.AdamW on the job's own tensors, on the CPU
   torch,              ///< torch.optim.AdamW, on the CPU
   fsdp2,              ///< FSDP2 with CPUOffloadPolicy and torch.optim.AdamW
@@ -27,15 +27,15 @@ enum class Stepper {
 };
 
 template <>
-inline constexpr auto kEnumNames<Stepper> =
-    std::to_array<EnumName<Stepper>>({{Stepper::in_place, "in-place"},
-                                      {Stepper::torch, "torch"},
-                                      {Stepper::fsdp2, "fsdp2"},
-                                      {Stepper::fsdp2_in_place, "fsdp2-in-place"},
-                                      {Stepper::native, "native"},
-                                      {Stepper::deepspeed_offload, "deepspeed-offload"},
-                                      {Stepper::deepspeed_zenflow, "deepspeed-zenflow"},
-                                      {Stepper::superoffload, "superoffload"}});
+inline constexpr auto kEnumNames<StepMethod> =
+    std::to_array<EnumName<StepMethod>>({{StepMethod::in_place, "in-place"},
+                                         {StepMethod::torch, "torch"},
+                                         {StepMethod::fsdp2, "fsdp2"},
+                                         {StepMethod::fsdp2_in_place, "fsdp2-in-place"},
+                                         {StepMethod::native, "native"},
+                                         {StepMethod::deepspeed_offload, "deepspeed-offload"},
+                                         {StepMethod::deepspeed_zenflow, "deepspeed-zenflow"},
+                                         {StepMethod::superoffload, "superoffload"}});
 
 /// The type of a model's parameters.
 enum class ParameterType { fp32, bf16, fp16 };
@@ -66,7 +66,7 @@ inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>({{Dev
 struct FitJob {
   ModelSize model;
   ParameterType type = ParameterType::bf16;
-  Stepper stepper = Stepper::deepspeed_offload;
+  StepMethod stepper = StepMethod::deepspeed_offload;
   int stage = 0;  ///< of ZeRO, 1 to 3; 0: none
   Mode mode = Mode::wait;
   StateFormat state = StateFormat::fp32;

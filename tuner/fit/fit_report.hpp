@@ -17,7 +17,7 @@ struct FitReport {
   FitJob job;
   Forecast forecast;
   NodeLimits limits;
-  Verdict verdict;
+  FitVerdict verdict;
   std::vector<Change> changes;
   std::uint64_t largest = 0;              ///< parameters of the largest model that fits; 0: none does
   std::vector<std::string> assumed = {};  ///< what nobody said and was chosen, one sentence each

@@ -10,21 +10,21 @@ namespace {
 
 RankMemory memory_of_rank(const FitJob& job) {
   switch (job.stepper) {
-    case Stepper::in_place:
-    case Stepper::torch:
+    case StepMethod::in_place:
+    case StepMethod::torch:
       return memory_in_place(job);
-    case Stepper::fsdp2:
-    case Stepper::fsdp2_in_place:
+    case StepMethod::fsdp2:
+    case StepMethod::fsdp2_in_place:
       return memory_of_fsdp2(job);
-    case Stepper::native:
+    case StepMethod::native:
       if (job.stage == 0) return memory_of_arena(job);
       break;
-    case Stepper::deepspeed_zenflow:
+    case StepMethod::deepspeed_zenflow:
       if (job.mode == Mode::overlap) return memory_of_zenflow(job);
       break;
-    case Stepper::superoffload:
+    case StepMethod::superoffload:
       return memory_of_superoffload(job);
-    case Stepper::deepspeed_offload:
+    case StepMethod::deepspeed_offload:
       break;
   }
   return job.stage == 3 ? memory_of_zero_3(job) : memory_of_zero_1_2(job);
@@ -61,9 +61,9 @@ Forecast forecast_of(const FitJob& job) {
 }
 
 std::optional<std::string> what_is_from_source(const FitJob& job) {
-  if (job.stepper == Stepper::superoffload)
+  if (job.stepper == StepMethod::superoffload)
     return "SuperOffload was not run: its figures are from its source.";
-  if (job.stepper == Stepper::deepspeed_zenflow)
+  if (job.stepper == StepMethod::deepspeed_zenflow)
     return "ZenFlow's memory was not measured: its figures are from its source.";
   if (job.device == Device::gpu)
     return "These figures were measured without a GPU. What is different with one (pinned memory, and when "

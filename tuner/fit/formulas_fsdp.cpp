@@ -6,7 +6,7 @@ RankMemory memory_of_fsdp2(const FitJob& job) {
   const std::uint64_t type = bytes_of(job.type), params = job.model.params;
   const std::uint64_t shard = share_of(params, job), stepped = share_of(job.model.trainable, job);
   const std::uint64_t layer = job.model.layer * type;
-  const bool is_ours = job.stepper == Stepper::fsdp2_in_place;
+  const bool is_ours = job.stepper == StepMethod::fsdp2_in_place;
   const StateBytes each = state_bytes(job.state);
   const std::uint64_t moments = stepped * (is_ours ? 2 * each.moment : 2 * type);
   const std::uint64_t masters = is_ours && job.is_half() ? stepped * each.master : 0;

@@ -50,7 +50,7 @@ std::uint64_t arena_bytes(const FitJob& job, std::uint64_t elements) {
 
 RankMemory memory_in_place(const FitJob& job) {
   const std::uint64_t type = bytes_of(job.type), params = job.model.params, trainable = job.model.trainable;
-  const bool is_torchs = job.stepper == Stepper::torch;
+  const bool is_torchs = job.stepper == StepMethod::torch;
   const std::uint64_t masters = is_torchs ? 0 : trainable * master_bytes(job);
   const std::uint64_t moments = trainable * (is_torchs ? 2 * type : moments_bytes(job));
   const std::uint64_t buckets = job.world() > 1 ? trainable * type : 0;  // of DistributedDataParallel

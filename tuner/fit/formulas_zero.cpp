@@ -39,7 +39,7 @@ Partition partition_of(const FitJob& job) {
 /// Returns what a rank keeps at the end of the start. The moments come with the first step, but for ours.
 Instant kept_at(FitPhase phase, const FitJob& job, const Partition& partition) {
   Instant kept{phase};
-  if (job.stepper == Stepper::native) {
+  if (job.stepper == StepMethod::native) {
     const std::uint64_t moments = 2 * state_bytes(job.state).moment * partition.elements;
     const std::uint64_t copies = job.is_half() ? bytes_of(job.type) * partition.elements : 0;
     const std::uint64_t whole = arena_bytes(job, partition.elements);
@@ -53,7 +53,7 @@ Instant kept_at(FitPhase phase, const FitJob& job, const Partition& partition) {
       .add(FitItem::pinning, partition.rounding);
 }
 
-bool is_ours(const FitJob& job) { return job.stepper == Stepper::native; }
+bool is_ours(const FitJob& job) { return job.stepper == StepMethod::native; }
 
 std::uint64_t moments_of_deepspeed(const FitJob& job, const Partition& partition) {
   return is_ours(job) ? 0 : 8 * partition.elements;
@@ -176,7 +176,7 @@ RankMemory memory_of_zenflow(const FitJob& job) {
   // The masters, two buffers of gradients and a snapshot are shared with the optimizer process, which has a
   // set of moments for each buffer.
   FitJob plain = job;
-  plain.stepper = Stepper::deepspeed_offload;
+  plain.stepper = StepMethod::deepspeed_offload;
   plain.mode = Mode::wait;
   const std::uint64_t elements = share_of(job.model.trainable, job);
   RankMemory memory = job.stage == 3 ? memory_of_zero_3(plain) : memory_of_zero_1_2(plain);
@@ -201,7 +201,7 @@ RankMemory memory_of_zenflow(const FitJob& job) {
 
 RankMemory memory_of_superoffload(const FitJob& job) {
   FitJob plain = job;
-  plain.stepper = Stepper::deepspeed_offload;
+  plain.stepper = StepMethod::deepspeed_offload;
   plain.mode = Mode::wait;
   RankMemory memory = memory_of_zero_3(plain);
   const std::uint64_t elements = share_of(job.model.trainable, job);

@@ -106,8 +106,8 @@ NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits) {
   return found;
 }
 
-Verdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits& limits) {
-  Verdict verdict{
+FitVerdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits& limits) {
+  FitVerdict verdict{
       .phase = forecast.worst(), .needed = forecast.peak_bytes(), .capacity = limits.capacity.bytes};
   const bool lacks = lacks_shared_memory(forecast, limits.more, verdict.problems);
   verdict.fits = verdict.needed <= verdict.capacity && !lacks;
@@ -133,7 +133,7 @@ Verdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits
   return verdict;
 }
 
-std::string in_words(const Verdict& verdict) {
+std::string in_words(const FitVerdict& verdict) {
   const auto in_gib = [](std::uint64_t bytes) {
     const double gib = static_cast<double>(bytes) / 0x1p30;
     return gib < 100 ? format_text("{:.1f}", gib) : format_text("{:.0f}", gib);

@@ -37,7 +37,7 @@ struct NodeLimits {
 /// memory of its nodes counts as available. Throws Error(usage) if nothing is known of its memory. Pure.
 NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits);
 
-struct Verdict {
+struct FitVerdict {
   bool fits = false;
   FitPhase phase = FitPhase::start;  ///< that needs most
   std::uint64_t needed = 0;
@@ -47,11 +47,11 @@ struct Verdict {
 
 /// Returns the verdict. A /dev/shm that is too small is a reason not to fit. A NUMA node, locked memory and
 /// huge pages are not, and become sentences. Pure.
-Verdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits& limits);
+FitVerdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits& limits);
 
 /// Returns the verdict in one line: "fits: 612 of 755 GiB at the checkpoint" or "does not fit: short of 41.0
 /// GiB at resume (796 of 755 GiB)". Pure.
-std::string in_words(const Verdict& verdict);
+std::string in_words(const FitVerdict& verdict);
 
 /// Returns bytes as GiB or, below one, as MiB.
 std::string print_memory(std::uint64_t bytes);

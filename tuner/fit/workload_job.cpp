@@ -14,33 +14,33 @@ FitJob least_job_of(const Workload& workload, StateFormat state) {
   job.state = state;
   switch (workload.framework) {
     case Framework::deepspeed_offload:
-      job.stepper = Stepper::deepspeed_offload;
+      job.stepper = StepMethod::deepspeed_offload;
       job.stage = 2;
       job.mode = Mode::wait;
       break;
     case Framework::deepspeed_zenflow:
-      job.stepper = Stepper::deepspeed_zenflow;
+      job.stepper = StepMethod::deepspeed_zenflow;
       job.stage = 2;
       break;
     case Framework::superoffload:
-      job.stepper = Stepper::superoffload;
+      job.stepper = StepMethod::superoffload;
       job.stage = 3;
       break;
     case Framework::torch:  // each rank has parameters of its own: `params` counts all of them
-      job.stepper = Stepper::in_place;
+      job.stepper = StepMethod::in_place;
       job.device = Device::cpu;
       job.mode = Mode::wait;
       job.ranks = 1;
       break;
     case Framework::native:
     case Framework::unknown:
-      job.stepper = Stepper::native;
+      job.stepper = StepMethod::native;
       job.ranks = 1;
       break;
   }
   if (why_no_such_job(job)) {  // a mode or a state format that does not go with the framework
     job.state = StateFormat::fp32;
-    job.mode = job.stepper == Stepper::superoffload ? Mode::backward : Mode::wait;
+    job.mode = job.stepper == StepMethod::superoffload ? Mode::backward : Mode::wait;
   }
   return job;
 }

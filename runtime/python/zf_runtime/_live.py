@@ -43,6 +43,9 @@ class Live:
     def thin(self) -> None:
         """Gives memory back, so that there is room for a successor. Goes on right if none comes."""
         self.gradients.forget()
+        turn = self.overlap.follower.turn
+        for share in () if turn is None else turn.shares:
+            share.event.synchronize()  # a GPU reads the arena until then
         self.arena.thin()
 
     def close(self, keeps: bool = True) -> dict[torch.Tensor, dict[str, Any]]:

@@ -149,9 +149,11 @@ class Follower:
         differs = stream.differing([(reading.digest, place.digest) for reading, place in zip(readings, same)])
         places = [place for place, written in zip(same, differs) if not written]
         turn.lost += [place for place in share.places if place not in places]
-        if places and len(share.ends) > 1:
+        if places and len(share.ends) > 1 and share.last.param.is_contiguous():
             readings = [self._send_pieces(share.last, share.ends, stream, ticket)]
         else:
+            if share.last.shape.elements:  # all pieces: the program may have changed the layout since
+                self._arena.runtime.progress(share.last.index, share.ends[-1], ticket=ticket)
             readings = stream.send([place.values for place in places], [place.param for place in places])
         for place, reading in zip(places, readings):
             torch.autograd.graph.increment_version(place.param)

@@ -18,7 +18,7 @@ inline ModelSize measured_model(std::uint64_t blocks) {
 /// Returns every job that there is, of a model of this size, on 8 ranks of each of two nodes.
 inline std::vector<FitJob> all_jobs(std::uint64_t params) {
   std::vector<FitJob> jobs;
-  for (const auto& [stepper, stepper_name] : kEnumNames<Stepper>)
+  for (const auto& [stepper, stepper_name] : kEnumNames<StepMethod>)
     for (int stage = 0; stage <= 3; ++stage)
       for (const auto& [mode, mode_name] : kEnumNames<Mode>)
         for (const auto& [state, state_name] : kEnumNames<StateFormat>)

@@ -10,8 +10,9 @@ namespace zf {
 namespace {
 
 /// Returns whether our optimizer steps: the forecasts of others may be a little worse.
-bool is_ours(Stepper stepper) {
-  return stepper == Stepper::in_place || stepper == Stepper::fsdp2_in_place || stepper == Stepper::native;
+bool is_ours(StepMethod stepper) {
+  return stepper == StepMethod::in_place || stepper == StepMethod::fsdp2_in_place ||
+         stepper == StepMethod::native;
 }
 
 TEST(Forecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
@@ -122,7 +123,7 @@ TEST(Forecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
   constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
   EXPECT_EQ(forecast_of(job).at(FitPhase::steady).of(FitItem::pinning), 10 * kGiB - 10'000'000'000);
   EXPECT_EQ(forecast_of(job).pinned_bytes, 10 * kGiB);
-  job.stepper = Stepper::native;
+  job.stepper = StepMethod::native;
   EXPECT_EQ(forecast_of(job).at(FitPhase::steady).of(FitItem::pinning), 0U)
       << "the arena is registered as it is";
 }
@@ -130,7 +131,7 @@ TEST(Forecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
 TEST(Forecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAParameter) {
   FitJob job;
   job.model = usual_model(1'000'000'000);
-  job.stepper = Stepper::deepspeed_zenflow;
+  job.stepper = StepMethod::deepspeed_zenflow;
   job.stage = 2;
   const Forecast waits = forecast_of(job);
   EXPECT_EQ(waits.shared_memory_bytes, 0U);
@@ -145,7 +146,8 @@ TEST(Forecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAParamet
 TEST(Forecast, OnlyWhatWasMeasuredIsCalledSo) {
   for (const FitJob& job : all_jobs(1'000'000'000)) {
     const bool was_not = job.device == Device::gpu || job.type == ParameterType::fp16 ||
-                         job.stepper == Stepper::superoffload || job.stepper == Stepper::deepspeed_zenflow;
+                         job.stepper == StepMethod::superoffload ||
+                         job.stepper == StepMethod::deepspeed_zenflow;
     EXPECT_EQ(forecast_of(job).basis, was_not ? Basis::from_source : Basis::measured) << in_words(job);
   }
 }
@@ -157,7 +159,7 @@ TEST(FitJob, WhatDoesNotGoTogetherIsNamed) {
   job.stage = 2;
   job.state = StateFormat::bf16;
   EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("zf_runtime's alone"));
-  job.stepper = Stepper::native;
+  job.stepper = StepMethod::native;
   EXPECT_EQ(why_no_such_job(job), std::nullopt);
   job.state = StateFormat::split;
   EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("fp32 and bf16, and not split"));

@@ -132,7 +132,8 @@ TEST(ModelFiles, MutationsOfThemAreReadOrRefused) {
       if (random() % 4 == 0) {
         text.erase(at, random() % 6);
       } else {
-        text[at] = "0123456789{}[]\",:.-eEnulltrue\x00\xff"[random() % 35];
+        constexpr char kBytes[] = "0123456789{}[]\",:.-eEnulltrue\x00\xff";
+        text[at] = kBytes[random() % sizeof kBytes];
       }
     }
     try {

@@ -64,7 +64,7 @@ TEST(Limits, AMachineOfUnknownMemoryIsRefused) {
   EXPECT_THROW(limits_of(unknown, {}), Error);
 }
 
-TEST(Verdict, IsOneLine) {
+TEST(FitVerdict, IsOneLine) {
   const FitJob job = zero_2(1'000'000'000);
   const Forecast forecast = forecast_of(job);
   EXPECT_EQ(in_words(verdict_of(job, forecast, limits_of_bytes(100 * kGiB))),
@@ -73,7 +73,7 @@ TEST(Verdict, IsOneLine) {
             "does not fit: short of 10.0 GiB at resume (21.0 of 11.0 GiB)");
 }
 
-TEST(Verdict, AJobAtItsLimitIsCalledTight) {
+TEST(FitVerdict, AJobAtItsLimitIsCalledTight) {
   const FitJob job = zero_2(1'000'000'000);
   const Forecast forecast = forecast_of(job);
   const std::uint64_t peak = forecast.peak_bytes();
@@ -83,13 +83,13 @@ TEST(Verdict, AJobAtItsLimitIsCalledTight) {
   EXPECT_THAT(verdict_of(job, forecast, limits_of_bytes(peak + peak / 10)).problems, testing::IsEmpty());
 }
 
-TEST(Verdict, ASharedMemoryFolderThatIsTooSmallStopsZenFlow) {
+TEST(FitVerdict, ASharedMemoryFolderThatIsTooSmallStopsZenFlow) {
   FitJob job = zero_2(1'000'000'000);
-  job.stepper = Stepper::deepspeed_zenflow;
+  job.stepper = StepMethod::deepspeed_zenflow;
   job.mode = Mode::overlap;
   NodeLimits limits = limits_of_bytes(500 * kGiB);
   limits.more.shared_memory = 8 * kGiB;
-  const Verdict verdict = verdict_of(job, forecast_of(job), limits);
+  const FitVerdict verdict = verdict_of(job, forecast_of(job), limits);
   EXPECT_FALSE(verdict.fits);
   EXPECT_THAT(in_words(verdict), HasSubstr("/dev/shm is too small"));
   EXPECT_THAT(verdict.problems,
@@ -100,23 +100,23 @@ TEST(Verdict, ASharedMemoryFolderThatIsTooSmallStopsZenFlow) {
   EXPECT_FALSE(verdict_of(job, forecast_of(job), limits).fits);
 }
 
-TEST(Verdict, ANodeTooSmallForItsRanksIsNamed) {
+TEST(FitVerdict, ANodeTooSmallForItsRanksIsNamed) {
   FitJob job = zero_2(10'000'000'000);
   job.ranks = 2;
   NodeLimits limits = limits_of_bytes(300 * kGiB);
   limits.nodes = {{Node{0}, 64 * kGiB}, {Node{1}, 236 * kGiB}};
-  const Verdict verdict = verdict_of(job, forecast_of(job), limits);
+  const FitVerdict verdict = verdict_of(job, forecast_of(job), limits);
   EXPECT_TRUE(verdict.fits);
   EXPECT_THAT(verdict.problems,
               ElementsAre(HasSubstr("NUMA node 0 has 64.0 GiB, and a rank near it needs 104 GiB")));
 }
 
-TEST(Verdict, LockedMemoryAndHugePagesAreNotes) {
+TEST(FitVerdict, LockedMemoryAndHugePagesAreNotes) {
   FitJob job = zero_2(1'000'000'000);
   job.pinned = true;
   NodeLimits limits = limits_of_bytes(100 * kGiB);
   limits.more = {.locked_memory = kGiB, .huge_pages = 4 * kGiB};
-  const Verdict verdict = verdict_of(job, forecast_of(job), limits);
+  const FitVerdict verdict = verdict_of(job, forecast_of(job), limits);
   EXPECT_TRUE(verdict.fits);
   EXPECT_THAT(verdict.problems, ElementsAre(HasSubstr("10.0 GiB are pinned, and 1.0 GiB may be locked"),
                                             HasSubstr("4.0 GiB are reserved as huge pages")));
