@@ -21,7 +21,7 @@ struct Offers {
     FitJob changed = job;
     change(changed);
     if (why_no_such_job(changed)) return 0;
-    const Forecast forecast = forecast_of(changed);
+    const MemoryForecast forecast = forecast_of(changed);
     const std::uint64_t saves = peak - std::min(peak, forecast.peak_bytes());
     if (saves < std::max<std::uint64_t>(peak / 100, 1) || saves <= other) return 0;
     found.push_back({.what = std::move(what),

@@ -40,7 +40,7 @@ Object job_json(const FitJob& job) {
           {"model_is_estimated", job.model.estimated}};
 }
 
-Object phases_json(const Forecast& forecast) {
+Object phases_json(const MemoryForecast& forecast) {
   Object phases = Object::object();
   for (const auto& [phase, name] : kEnumNames<FitPhase>) {
     Object items = Object::object();

@@ -15,7 +15,7 @@ namespace zf {
 
 struct FitReport {
   FitJob job;
-  Forecast forecast;
+  MemoryForecast forecast;
   NodeLimits limits;
   FitVerdict verdict;
   std::vector<Change> changes;

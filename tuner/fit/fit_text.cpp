@@ -11,7 +11,7 @@ constexpr std::array kPhases{FitPhase::start, FitPhase::steady, FitPhase::checkp
 
 std::string cell(std::uint64_t bytes) { return bytes == 0 ? "-" : print_memory(bytes); }
 
-std::string table_of_phases(const Forecast& forecast, std::size_t width) {
+std::string table_of_phases(const MemoryForecast& forecast, std::size_t width) {
   Table table({{"host memory", Table::Align::left}, {"start"}, {"steady"}, {"checkpoint"}, {"resume"}});
   for (const auto& [item, name] : kEnumNames<FitItem>) {
     std::vector<std::string> row{name};

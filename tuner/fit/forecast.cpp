@@ -32,17 +32,17 @@ RankMemory memory_of_rank(const FitJob& job) {
 
 }  // namespace
 
-FitPhase Forecast::worst() const {
+FitPhase MemoryForecast::worst() const {
   const auto most = std::max_element(phases.begin(), phases.end(),
                                      [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   return static_cast<FitPhase>(most - phases.begin());
 }
 
-Forecast forecast_of(const FitJob& job) {
+MemoryForecast forecast_of(const FitJob& job) {
   assert(!why_no_such_job(job));
   const RankMemory rank = memory_of_rank(job);
   const auto ranks = static_cast<std::uint64_t>(job.ranks);
-  Forecast forecast;
+  MemoryForecast forecast;
   for (const Instant& instant : rank.instants) {
     PhaseMemory& phase = forecast.phases[static_cast<std::size_t>(instant.phase)];
     PhaseMemory found;
@@ -56,7 +56,7 @@ Forecast forecast_of(const FitJob& job) {
   }
   forecast.pinned_bytes = rank.pinned_bytes * ranks;
   forecast.shared_memory_bytes = rank.shared_memory_bytes * ranks;
-  forecast.basis = what_is_from_source(job) ? Basis::from_source : Basis::measured;
+  forecast.basis = what_is_from_source(job) ? TermBasis::from_source : TermBasis::measured;
   return forecast;
 }
 

@@ -12,14 +12,14 @@
 namespace zf {
 
 /// How well a forecast is known.
-enum class Basis {
+enum class TermBasis {
   measured,     ///< its formulas were compared with real jobs on CPUs
   from_source,  ///< they were read in the framework's source, and never compared with a job
 };
 
 template <>
-inline constexpr auto kEnumNames<Basis> =
-    std::to_array<EnumName<Basis>>({{Basis::measured, "measured"}, {Basis::from_source, "from source"}});
+inline constexpr auto kEnumNames<TermBasis> = std::to_array<EnumName<TermBasis>>(
+    {{TermBasis::measured, "measured"}, {TermBasis::from_source, "from source"}});
 
 /// A phase, for all ranks of this node together.
 struct PhaseMemory {
@@ -29,11 +29,11 @@ struct PhaseMemory {
   std::uint64_t of(FitItem item) const { return items[static_cast<std::size_t>(item)]; }
 };
 
-struct Forecast {
+struct MemoryForecast {
   std::array<PhaseMemory, kFitPhases> phases;  ///< by FitPhase
   std::uint64_t pinned_bytes = 0;              ///< page-locked, of all ranks
   std::uint64_t shared_memory_bytes = 0;       ///< files in /dev/shm, of all ranks; `phases` have them, too
-  Basis basis = Basis::measured;
+  TermBasis basis = TermBasis::measured;
 
   const PhaseMemory& at(FitPhase phase) const { return phases[static_cast<std::size_t>(phase)]; }
   /// Returns the phase that needs most; the first of equal ones.
@@ -42,7 +42,7 @@ struct Forecast {
 };
 
 /// Returns the forecast of a job. Precondition: there is such a job (why_no_such_job()). Pure.
-Forecast forecast_of(const FitJob& job);
+MemoryForecast forecast_of(const FitJob& job);
 
 /// Returns which words of `in_words(job)`'s forecast were not measured: one sentence; nothing if all were.
 /// Pure.

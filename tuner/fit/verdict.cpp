@@ -27,7 +27,7 @@ std::string_view phase_in_words(FitPhase phase) {
   return "";
 }
 
-void note_numa_nodes(const FitJob& job, const Forecast& forecast, const NodeLimits& limits,
+void note_numa_nodes(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits,
                      std::vector<std::string>& notes) {
   if (limits.nodes.size() < 2) return;
   const auto smallest = std::min_element(limits.nodes.begin(), limits.nodes.end(),
@@ -45,7 +45,7 @@ void note_numa_nodes(const FitJob& job, const Forecast& forecast, const NodeLimi
 }
 
 /// Adds what is wrong with /dev/shm. Returns whether that stops the job.
-bool lacks_shared_memory(const Forecast& forecast, const MemoryLimits& limits,
+bool lacks_shared_memory(const MemoryForecast& forecast, const MemoryLimits& limits,
                          std::vector<std::string>& notes) {
   if (forecast.shared_memory_bytes == 0) return false;
   const std::string needed = print_memory(forecast.shared_memory_bytes);
@@ -106,7 +106,7 @@ NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits) {
   return found;
 }
 
-FitVerdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits& limits) {
+FitVerdict verdict_of(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits) {
   FitVerdict verdict{
       .phase = forecast.worst(), .needed = forecast.peak_bytes(), .capacity = limits.capacity.bytes};
   const bool lacks = lacks_shared_memory(forecast, limits.more, verdict.problems);

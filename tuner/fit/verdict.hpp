@@ -47,7 +47,7 @@ struct FitVerdict {
 
 /// Returns the verdict. A /dev/shm that is too small is a reason not to fit. A NUMA node, locked memory and
 /// huge pages are not, and become sentences. Pure.
-FitVerdict verdict_of(const FitJob& job, const Forecast& forecast, const NodeLimits& limits);
+FitVerdict verdict_of(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits);
 
 /// Returns the verdict in one line: "fits: 612 of 755 GiB at the checkpoint" or "does not fit: short of 41.0
 /// GiB at resume (796 of 755 GiB)". Pure.

@@ -48,7 +48,7 @@ FitJob least_job_of(const Workload& workload, StateFormat state) {
 std::optional<std::string> memory_shortage(const Workload& workload, StateFormat state,
                                            const NodeLimits& limits) {
   const FitJob job = least_job_of(workload, state);
-  const Forecast forecast = forecast_of(job);
+  const MemoryForecast forecast = forecast_of(job);
   const PhaseMemory& steady = forecast.at(FitPhase::steady);
   if (steady.bytes <= limits.capacity.bytes) return std::nullopt;
   return format_text(

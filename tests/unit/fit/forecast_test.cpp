@@ -15,7 +15,7 @@ bool is_ours(StepMethod stepper) {
          stepper == StepMethod::native;
 }
 
-TEST(Forecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
+TEST(MemoryForecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
   ASSERT_GE(std::size(kMeasuredJobs), 24U);
   for (const MeasuredJob& measured : kMeasuredJobs) {
     FitJob job;
@@ -28,7 +28,7 @@ TEST(Forecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
     job.ranks = measured.ranks;
     job.device = Device::cpu;
     ASSERT_EQ(why_no_such_job(job), std::nullopt) << measured.name;
-    const Forecast forecast = forecast_of(job);
+    const MemoryForecast forecast = forecast_of(job);
     for (std::size_t phase = 0; phase < kFitPhases; ++phase) {
       const auto found = static_cast<double>(measured.bytes[phase]);
       EXPECT_NEAR(static_cast<double>(forecast.phases[phase].bytes), found,
@@ -38,7 +38,7 @@ TEST(Forecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
   }
 }
 
-TEST(Forecast, EachPhaseIsTheSumOfItsItems) {
+TEST(MemoryForecast, EachPhaseIsTheSumOfItsItems) {
   for (const FitJob& job : all_jobs(1'000'000'000)) {
     for (const PhaseMemory& phase : forecast_of(job).phases) {
       std::uint64_t sum = 0;
@@ -49,7 +49,7 @@ TEST(Forecast, EachPhaseIsTheSumOfItsItems) {
   }
 }
 
-TEST(Forecast, ALargerModelNeverNeedsLess) {
+TEST(MemoryForecast, ALargerModelNeverNeedsLess) {
   const auto small = all_jobs(1'000'000'000), large = all_jobs(1'300'000'000);
   ASSERT_EQ(small.size(), large.size());
   ASSERT_GT(small.size(), 200U);
@@ -60,7 +60,7 @@ TEST(Forecast, ALargerModelNeverNeedsLess) {
   }
 }
 
-TEST(Forecast, MoreNodesNeverNeedMoreOnEach) {
+TEST(MemoryForecast, MoreNodesNeverNeedMoreOnEach) {
   for (FitJob job : all_jobs(70'000'000'000)) {
     const std::uint64_t before = forecast_of(job).peak_bytes();
     job.nodes *= 2;
@@ -68,7 +68,7 @@ TEST(Forecast, MoreNodesNeverNeedMoreOnEach) {
   }
 }
 
-TEST(Forecast, ZerosHostMemoryIsDividedByAllRanksAlsoInStage2) {
+TEST(MemoryForecast, ZerosHostMemoryIsDividedByAllRanksAlsoInStage2) {
   FitJob job;
   job.model = usual_model(8'000'000'000);
   job.stage = 2;
@@ -80,24 +80,24 @@ TEST(Forecast, ZerosHostMemoryIsDividedByAllRanksAlsoInStage2) {
   EXPECT_EQ(steady(), 16'000'000'000U);
 }
 
-TEST(Forecast, OneRankAloneCopiesTheModelFromItsGpuToSaveIt) {
+TEST(MemoryForecast, OneRankAloneCopiesTheModelFromItsGpuToSaveIt) {
   FitJob job;
   job.model = usual_model(8'000'000'000);
   job.stage = 2;
   job.ranks = 8;
-  const Forecast forecast = forecast_of(job);
+  const MemoryForecast forecast = forecast_of(job);
   EXPECT_EQ(forecast.at(FitPhase::checkpoint).bytes - forecast.at(FitPhase::steady).bytes, 16'000'000'000U);
   job.device = Device::cpu;
   EXPECT_EQ(forecast_of(job).at(FitPhase::checkpoint).of(FitItem::conversion), 0U);
 }
 
-TEST(Forecast, FrozenParametersHaveNoState) {
+TEST(MemoryForecast, FrozenParametersHaveNoState) {
   FitJob job;
   job.model = usual_model(8'000'000'000);
   job.model.trainable = 100'000'000;
   job.stage = 2;
   job.ranks = 8;
-  const Forecast forecast = forecast_of(job);
+  const MemoryForecast forecast = forecast_of(job);
   EXPECT_EQ(forecast.at(FitPhase::steady).of(FitItem::moments), 800'000'000U);
   EXPECT_EQ(forecast.at(FitPhase::start).of(FitItem::model), 8U * 2 * 8'000'000'000)
       << "each rank makes all of the model";
@@ -105,7 +105,7 @@ TEST(Forecast, FrozenParametersHaveNoState) {
       << "and reads all of it from a checkpoint";
 }
 
-TEST(Forecast, TheReserveIsThatOfEachRank) {
+TEST(MemoryForecast, TheReserveIsThatOfEachRank) {
   FitJob job;
   job.model = usual_model(1000);
   job.stage = 2;
@@ -114,7 +114,7 @@ TEST(Forecast, TheReserveIsThatOfEachRank) {
   for (const PhaseMemory& phase : forecast_of(job).phases) EXPECT_EQ(phase.of(FitItem::process), 8'000'000U);
 }
 
-TEST(Forecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
+TEST(MemoryForecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
   FitJob job;
   job.model = usual_model(1'000'000'000);
   job.stage = 2;
@@ -128,27 +128,28 @@ TEST(Forecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
       << "the arena is registered as it is";
 }
 
-TEST(Forecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAParameter) {
+TEST(MemoryForecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAParameter) {
   FitJob job;
   job.model = usual_model(1'000'000'000);
   job.stepper = StepMethod::deepspeed_zenflow;
   job.stage = 2;
-  const Forecast waits = forecast_of(job);
+  const MemoryForecast waits = forecast_of(job);
   EXPECT_EQ(waits.shared_memory_bytes, 0U);
   job.mode = Mode::overlap;
-  const Forecast overlaps = forecast_of(job);
+  const MemoryForecast overlaps = forecast_of(job);
   EXPECT_EQ(overlaps.at(FitPhase::steady).of(FitItem::moments), 16'000'000'000U);
   EXPECT_EQ(overlaps.shared_memory_bytes, 16'000'000'000U);
   EXPECT_EQ(overlaps.at(FitPhase::steady).bytes - waits.at(FitPhase::steady).bytes, 16'000'000'000U);
-  EXPECT_EQ(overlaps.basis, Basis::from_source);
+  EXPECT_EQ(overlaps.basis, TermBasis::from_source);
 }
 
-TEST(Forecast, OnlyWhatWasMeasuredIsCalledSo) {
+TEST(MemoryForecast, OnlyWhatWasMeasuredIsCalledSo) {
   for (const FitJob& job : all_jobs(1'000'000'000)) {
     const bool was_not = job.device == Device::gpu || job.type == ParameterType::fp16 ||
                          job.stepper == StepMethod::superoffload ||
                          job.stepper == StepMethod::deepspeed_zenflow;
-    EXPECT_EQ(forecast_of(job).basis, was_not ? Basis::from_source : Basis::measured) << in_words(job);
+    EXPECT_EQ(forecast_of(job).basis, was_not ? TermBasis::from_source : TermBasis::measured)
+        << in_words(job);
   }
 }
 

@@ -66,7 +66,7 @@ TEST(Limits, AMachineOfUnknownMemoryIsRefused) {
 
 TEST(FitVerdict, IsOneLine) {
   const FitJob job = zero_2(1'000'000'000);
-  const Forecast forecast = forecast_of(job);
+  const MemoryForecast forecast = forecast_of(job);
   EXPECT_EQ(in_words(verdict_of(job, forecast, limits_of_bytes(100 * kGiB))),
             "fits: 21.0 of 100 GiB at resume");
   EXPECT_EQ(in_words(verdict_of(job, forecast, limits_of_bytes(11 * kGiB))),
@@ -75,7 +75,7 @@ TEST(FitVerdict, IsOneLine) {
 
 TEST(FitVerdict, AJobAtItsLimitIsCalledTight) {
   const FitJob job = zero_2(1'000'000'000);
-  const Forecast forecast = forecast_of(job);
+  const MemoryForecast forecast = forecast_of(job);
   const std::uint64_t peak = forecast.peak_bytes();
   EXPECT_TRUE(verdict_of(job, forecast, limits_of_bytes(peak)).fits);
   EXPECT_FALSE(verdict_of(job, forecast, limits_of_bytes(peak - 1)).fits);
