@@ -69,7 +69,7 @@ class ArenaAdamW(AdamW):
         before = self._live
         if before is not None:
             self._finish()
-            take_edits(before.arena.places, self.state)
+            take_edits([place for place in before.arena.places if place.param in self.state], self.state)
             before.thin()
         live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)

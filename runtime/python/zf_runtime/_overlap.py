@@ -152,7 +152,7 @@ class Follower:
         if places and len(share.ends) > 1 and share.last.param.is_contiguous():
             readings = [self._send_pieces(share.last, share.ends, stream, ticket)]
         else:
-            if share.last.shape.elements:  # all pieces: the program may have changed the layout since
+            if len(share.ends) > 1:  # the program has changed the layout since
                 self._arena.runtime.progress(share.last.index, share.ends[-1], ticket=ticket)
             readings = stream.send([place.values for place in places], [place.param for place in places])
         for place, reading in zip(places, readings):
