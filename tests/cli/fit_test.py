@@ -77,6 +77,26 @@ class Fit(CommandTest):
         write_model(self.folder / "model", {"b": [20]}, "model-00002-of-00002.safetensors")
         self.assertEqual(self.fit("--model", "model", "--topology", TWO_SOCKETS)["job"]["params"], 30)
 
+    def test_the_index_says_which_files_are_the_model(self):
+        model = self.folder / "model"
+        write_model(model, {"a": [10]}, "model-00001-of-00002.safetensors")
+        write_model(model, {"b": [20]}, "model-00002-of-00002.safetensors")
+        write_model(model, {"a": [10], "b": [20]}, "consolidated.safetensors")
+        index = model / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors",
+                                                    "b": "model-00002-of-00002.safetensors"}}))
+        self.assertEqual(self.fit("--model", "model", "--topology", TWO_SOCKETS)["job"]["params"], 30)
+        (model / "model-00002-of-00002.safetensors").unlink()
+        self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, "model-00002-of-00002.safetensors")
+        for text, words in (("{}", "no weight_map"), ('{"weight_map": {}}', "is empty"),
+                            ('{"weight_map": {"a": "../x"}}', "names no file")):
+            index.write_text(text)
+            self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, words)
+
+    def test_a_stage_alone_means_deepspeed(self):
+        job = self.either("--params", "1B", "--stage", "3", "--topology", TWO_SOCKETS)["job"]
+        self.assertEqual((job["framework"], job["stage"]), ("deepspeed-offload", 3))
+
     def test_a_model_that_no_machine_holds_is_refused(self):
         write_model(self.folder / "model", {str(number): [1 << 25, 1 << 24] for number in range(3)})
         self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, "larger than any machine holds")

@@ -136,12 +136,13 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
         has_gpus ? "This node has GPUs, so the job computes on them: --device changes it."
                  : "This node has no GPU that is known, so the job computes on its CPUs: --device "
                    "changes it.");
-  job.stepper =
-      stepper.value_or(job.device == Device::gpu ? StepMethod::deepspeed_offload : StepMethod::in_place);
+  const auto stage = arguments.integer("stage", 1, 3);
+  job.stepper = stepper.value_or(job.device == Device::gpu || stage ? StepMethod::deepspeed_offload
+                                                                    : StepMethod::in_place);
   if (!stepper)
     fit.assumed.push_back(
         format_text("Nobody said who steps: {}, --framework changes it.", name_of(job.stepper)));
-  job.stage = arguments.integer("stage", 1, 3).value_or(usual_stage(job.stepper));
+  job.stage = stage.value_or(usual_stage(job.stepper));
   job.mode = mode_argument(arguments).value_or(job.stepper == StepMethod::superoffload ? Mode::backward
                                                                                        : Mode::wait);
   job.pinned = yes_or_no(arguments, "pinned").value_or(job.device == Device::gpu);

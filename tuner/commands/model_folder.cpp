@@ -34,7 +34,20 @@ std::string read_header(const std::filesystem::path& path) {
   return header;
 }
 
+/// Returns the .safetensors files of a model: those of its index, else model.safetensors, else all. A folder
+/// may have the same model a second time, as consolidated.safetensors.
 std::vector<std::filesystem::path> safetensors_in(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  const std::filesystem::path index = folder / "model.safetensors.index.json";
+  if (std::filesystem::exists(index, unknown)) {
+    std::vector<std::filesystem::path> listed;
+    for (const std::string& file : files_of_index(read_text_file(index), index.string()))
+      listed.push_back(folder / file);
+    return listed;
+  }
+  if (const std::filesystem::path whole = folder / "model.safetensors";
+      std::filesystem::exists(whole, unknown))
+    return {whole};
   std::vector<std::filesystem::path> found;
   std::error_code error;
   std::filesystem::directory_iterator it(folder, error);

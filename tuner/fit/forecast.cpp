@@ -69,6 +69,8 @@ std::optional<std::string> what_is_from_source(const FitJob& job) {
     return "These figures were measured without a GPU. What is different with one (pinned memory, and when "
            "the "
            "model leaves host memory) is from source.";
+  if (job.model.trainable < job.model.params)
+    return "No job with frozen parameters was measured: what they change is from source.";
   if (job.type == ParameterType::fp16)
     return "No fp16 job was measured: its figures are those of a bf16 job.";
   return std::nullopt;

@@ -53,6 +53,15 @@ Instant kept_at(FitPhase phase, const FitJob& job, const Partition& partition) {
       .add(FitItem::pinning, partition.rounding);
 }
 
+/// Returns the bytes of a rank's copy of frozen parameters for a checkpoint of stages 2 and 3, which each
+/// rank makes (_get_zero_frozen_param_attributes() of runtime/engine.py): none where they are on the CPU
+/// already.
+std::uint64_t frozen_to_save(const FitJob& job) {
+  if (job.device == Device::cpu || job.stage < 2) return 0;
+  const std::uint64_t frozen = job.model.params - job.model.trainable;
+  return bytes_of(job.type) * (job.stage == 3 ? share_of(frozen, job) : frozen);
+}
+
 bool is_ours(const FitJob& job) { return job.stepper == StepMethod::native; }
 
 std::uint64_t moments_of_deepspeed(const FitJob& job, const Partition& partition) {
@@ -98,7 +107,8 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
   Instant steady = kept;
   steady.phase = FitPhase::checkpoint;
   steady.add(FitItem::moments, moments_of_deepspeed(job, partition));
-  memory.instants.push_back(Instant(steady).add(FitItem::conversion, moments_to_save(job, partition)));
+  memory.instants.push_back(
+      Instant(steady).add(FitItem::conversion, moments_to_save(job, partition) + frozen_to_save(job)));
   if (on_cpu) {
     // The bucket of gradients; then its copy that is reduced, or one gradient in fp64 for its norm.
     const std::uint64_t bucket = std::min(job.bucket, job.model.trainable) * type;
@@ -106,15 +116,17 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
     steady.add(FitItem::gradients, bucket)
         .add(FitItem::staging, job.world() > 1 ? std::max(bucket, norm) : norm);
   }
-  if (!on_cpu) memory.saved_once_bytes = model;  // clone_tensors_for_torch_save() of runtime/engine.py
+  if (!on_cpu) memory.saved_once_bytes = flat;  // torch.save() copies their one storage
   for (const FitPhase phase : {FitPhase::steady, FitPhase::resume}) {
     steady.phase = phase;
     memory.instants.push_back(steady);
   }
   Instant resume = kept;
   resume.phase = FitPhase::resume;
-  memory.instants.push_back(Instant(resume).add(FitItem::loaded, model));
-  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements));
+  // The frozen parameters are in the file twice, and the second ones stay while the partition is loaded.
+  const std::uint64_t frozen = frozen_to_save(job);
+  memory.instants.push_back(Instant(resume).add(FitItem::loaded, model + frozen));
+  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen));
   if (job.pinned)
     memory.pinned_bytes = partition.masters + partition.gradients + partition.copies + partition.rounding;
   return memory;
@@ -158,7 +170,8 @@ RankMemory memory_of_zero_3(const FitJob& job) {
   steady.add(FitItem::moments, moments_of_deepspeed(job, partition));
   const std::uint64_t bucket = std::min(job.bucket, job.model.trainable) * type;
   if (on_cpu) steady.add(FitItem::gradients, bucket);
-  memory.instants.push_back(Instant(steady).add(FitItem::conversion, moments_to_save(job, partition)));
+  memory.instants.push_back(
+      Instant(steady).add(FitItem::conversion, moments_to_save(job, partition) + frozen_to_save(job)));
   // Gradients before and after they are reduced.
   if (on_cpu) steady.add(FitItem::staging, bucket + bucket);
   for (const FitPhase phase : {FitPhase::steady, FitPhase::resume}) {
@@ -167,7 +180,7 @@ RankMemory memory_of_zero_3(const FitJob& job) {
   }
   Instant resume = kept;
   resume.phase = FitPhase::resume;
-  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements));
+  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen_to_save(job)));
   if (job.pinned) memory.pinned_bytes = partition.gradients + partition.copies + partition.rounding;
   return memory;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
@@ -99,6 +100,22 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
     tensors.push_back({std::string(tree.key(member)), elements, elements * bytes});
   }
   return tensors;
+}
+
+std::vector<std::string> files_of_index(std::string_view text, std::string_view name) {
+  const JsonTree tree(text, name, "copy the model again, or give --params");
+  const std::uint32_t map =
+      tree.kind(0) == JsonTree::Kind::object ? tree.find(0, "weight_map") : JsonTree::kNone;
+  if (map == JsonTree::kNone || tree.kind(map) != JsonTree::Kind::object)
+    refuse_header(name, "it has no weight_map");
+  std::set<std::string> files;
+  for (std::uint32_t member = JsonTree::first(map); member != tree.next(map); member = tree.next(member)) {
+    if (tree.kind(member) != JsonTree::Kind::text || tree.text(member).find('/') != std::string_view::npos)
+      refuse_header(name, format_text("the tensor {} names no file", shortened(tree.key(member))));
+    files.insert(std::string(tree.text(member)));
+  }
+  if (files.empty()) refuse_header(name, "its weight_map is empty");
+  return {files.begin(), files.end()};
 }
 
 }  // namespace zf

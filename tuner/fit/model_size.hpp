@@ -36,6 +36,10 @@ ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors);
 /// none. Pure.
 std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::string_view name);
 
+/// Returns the names of the files that a model.safetensors.index.json lists, in order, each once. Throws
+/// Error(usage) with `name` if it lists none, or one outside of its folder. Pure.
+std::vector<std::string> files_of_index(std::string_view text, std::string_view name);
+
 /// Returns the parameters of a model that a config.json of the transformers library describes. Throws
 /// Error(usage) with `name` if the model type is not one of those that are known, or a number is missing.
 /// Pure.

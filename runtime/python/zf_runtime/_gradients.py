@@ -7,6 +7,7 @@ the object, its place, its version, and a digest of its values, because some pro
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ class Gradients:
         self._arrivals: dict[int, int] = {}  # since the last step
         self._expected: dict[int, int] = {}  # of the step before
         self._pause = 0
+        self._arriving = threading.RLock()  # autograd has a thread for each GPU
         self._pending: list[Place] = []  # whose gradients have come, and are not copied yet
         self._pending_bytes = 0
         self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
@@ -75,6 +77,10 @@ class Gradients:
 
     def arrived(self, place: Place, wants_norm: bool) -> None:
         """Is called when a gradient has been accumulated."""
+        with self._arriving:
+            self._arrived(place, wants_norm)
+
+    def _arrived(self, place: Place, wants_norm: bool) -> None:
         count = self._arrivals[place.index] = self._arrivals.get(place.index, 0) + 1
         if not self.is_early or count != self._expected.get(place.index):
             return

@@ -171,6 +171,42 @@ class Rare(Case):
                 done.append(elements)
         self.assertEqual(done, [end for _ in range(2) for end in (ends[0], *ends)])
 
+    def test_a_large_parameter_whose_layout_changes(self):
+        """In place torch itself steps it then, with other roundings."""
+        found = []
+        for mode in self.modes:
+            torch.manual_seed(1)
+            net = torch.nn.Sequential(torch.nn.Unflatten(1, (10, 1, 1)), torch.nn.Conv2d(10, 300, 3, padding=1),
+                                      torch.nn.Conv2d(300, 70, 1), torch.nn.Flatten())
+            with unittest.mock.patch.object(_places, "PIECE_BYTES", 20_000):
+                optimizer = self.ours(net.parameters(), mode, lr=1e-3)
+            for step in range(6):
+                if step == 3:
+                    net.to(memory_format=torch.channels_last)
+                optimizer.zero_grad()
+                net(batch(step)[0]).square().mean().backward()
+                optimizer.step()
+            optimizer.close()
+            found.append(values_of(net))
+        torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+    def test_a_state_that_is_edited_before_a_group_is_added(self):
+        def program(make):
+            model = make_model()
+            optimizer = make(model[0].parameters())
+            for step in range(6):
+                model.zero_grad()
+                loss_of(model, step).backward()
+                if step == 3:
+                    optimizer.synchronize()
+                    entry = optimizer.state[model[0].weight]
+                    entry["exp_avg"] = torch.full_like(entry["exp_avg"], 0.5)
+                    optimizer.add_param_group({"params": model[2].parameters()})
+                optimizer.step()
+            return values_of(model)
+
+        self.same(program)
+
     def test_our_threads_let_those_of_the_job_go_first(self):
         found = []
 

@@ -101,8 +101,25 @@ TEST(MemoryForecast, FrozenParametersHaveNoState) {
   EXPECT_EQ(forecast.at(FitPhase::steady).of(FitItem::moments), 800'000'000U);
   EXPECT_EQ(forecast.at(FitPhase::start).of(FitItem::model), 8U * 2 * 8'000'000'000)
       << "each rank makes all of the model";
-  EXPECT_EQ(forecast.at(FitPhase::resume).of(FitItem::loaded), 8U * 2 * 8'000'000'000)
-      << "and reads all of it from a checkpoint";
+}
+
+TEST(MemoryForecast, EachRankCopiesFrozenParametersFromItsGpuAndReadsThemTwice) {
+  FitJob job;
+  job.model = usual_model(8'000'000'000);
+  job.device = Device::gpu;
+  job.stage = 2;
+  job.ranks = 8;
+  job.model.trainable = 100'000'000;
+  const std::uint64_t frozen = 2 * 7'900'000'000;
+  const MemoryForecast some = forecast_of(job);
+  EXPECT_EQ(some.at(FitPhase::checkpoint).of(FitItem::conversion), 2U * 100'000'000 + 8 * frozen)
+      << "one rank writes the trained ones";
+  EXPECT_EQ(some.at(FitPhase::resume).of(FitItem::loaded), 8 * (2 * 8'000'000'000 + frozen));
+  job.stage = 3;
+  EXPECT_EQ(forecast_of(job).at(FitPhase::checkpoint).of(FitItem::conversion), frozen)
+      << "each has its shard";
+  job.stage = 1;
+  EXPECT_EQ(forecast_of(job).at(FitPhase::resume).of(FitItem::loaded), 8U * 2 * 8'000'000'000);
 }
 
 TEST(MemoryForecast, TheReserveIsThatOfEachRank) {
