@@ -76,7 +76,9 @@ class ArenaAdamW(AdamW):
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
-                if old is not None and old.exp_avg.shape == param.shape:
+                if old is None or old.exp_avg.shape != param.shape:
+                    continue
+                if param in self.state or not old.is_shown:  # else the program has removed it, to begin anew
                     place.restore(old)
         if self._order is not None:  # before anybody steps them
             self._order.want(live.arena.of)
@@ -207,7 +209,7 @@ class ArenaAdamW(AdamW):
             of = live.arena.of
             live.overlap.wait_for(of[param] for param in (*self._unread, *params) if param in of)
         if torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
-            live.gradients.settle()
+            live.gradients.begin()
 
     def _wait_for_all(self) -> None:
         self._finish()

@@ -24,10 +24,11 @@ _PAUSE = 100  # steps without early copies, after one in which the program had w
 class Copied:
     """One copy of a gradient in the arena."""
 
-    def __init__(self, gradient: torch.Tensor, buffer: int, readings: list[Reading], at: int, event: Event,
-                 version: int | None):
+    def __init__(self, param: torch.Tensor, gradient: torch.Tensor, buffer: int, readings: list[Reading], at: int,
+                 event: Event, version: int | None):
         """version: of the gradient when the copy began; None: the parameter gets its gradient from this tensor later,
         so nothing but the values can be compared."""
+        self.param = param
         self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version
         self.buffer = buffer
         self._readings, self._at = readings, at  # filled in when the event is reached
@@ -36,6 +37,11 @@ class Copied:
     @property
     def reading(self) -> Reading:
         return self._readings[self._at]
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the parameter has another gradient now, or none."""
+        return self.version is not None and self.param.grad is not self.gradient
 
     def is_of(self, gradient: torch.Tensor, buffer: int) -> bool:
         """Returns whether it is a copy of this gradient, which nobody has openly written since."""
@@ -69,6 +75,7 @@ class Gradients:
         self._pending_bytes = 0
         self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
         self._is_copying = False  # on a side stream, and nobody has waited for it
+        self._has_new = False  # copies, since the last forward
 
     @property
     def is_early(self) -> bool:
@@ -117,6 +124,7 @@ class Gradients:
         """wants_digest: the copy is held against its gradient later, so it may run beside the job. made: the events
         after which the gradients of a device are there; without: after all that the caller's stream was given."""
         by_device: dict[torch.device, list[int]] = {}
+        self._has_new = True
         for number, gradient in enumerate(gradients):
             by_device.setdefault(gradient.device, []).append(number)
         for device, numbers in by_device.items():
@@ -132,8 +140,8 @@ class Gradients:
                                    copies=[places[number].grads[buffer] for number in numbers])
             event = stream.record()
             for at, number in enumerate(numbers):
-                self._copied[places[number].index] = Copied(gradients[number], buffer, readings, at, event,
-                                                            versions[number])
+                self._copied[places[number].index] = Copied(places[number].param, gradients[number], buffer, readings,
+                                                            at, event, versions[number])
 
     def settle(self) -> None:
         """Lets whoever writes the gradients from now on wait for their copies: one more backward adds to them, although
@@ -142,6 +150,14 @@ class Gradients:
             for device, stream in self._streams.items():  # also for copies that an exception has kept out of _copied
                 self._devices[device].current().wait(stream.record())
             self._is_copying = False
+
+    def begin(self) -> None:
+        """Is called in forward: settles, and lets go of gradients that the program has dropped without step(), as
+        GradScaler does. The next ones need their memory."""
+        self.settle()
+        if self._has_new:
+            self._has_new = False
+            self._copied = {index: copied for index, copied in self._copied.items() if not copied.is_dropped}
 
     def collect(self, places: Sequence[Place], buffer: int, wants_norm: bool, is_last: bool = True) -> Collected:
         """Sees to it that the arena has the gradients as they are now, those of `places` in this order. is_last: it is

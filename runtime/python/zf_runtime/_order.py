@@ -48,7 +48,7 @@ class Gate:
 
 
 _muted = threading.local()  # .on: the gates of methods are open for this thread
-_READING = ("parameters", "named_parameters", "load_state_dict", "_apply")
+_READING = ("parameters", "named_parameters", "get_parameter", "load_state_dict", "_apply")
 
 
 class Waiting:

@@ -57,12 +57,20 @@ REMOVED = {
         "        import weakref\n        self._it, self.pointer, self.version = weakref.ref(gradient), "
         "gradient.data_ptr(), version\n        type(self).gradient = property(lambda self: self._it())\n", "dropped"),
     "one more backward waits for the copies": (
-        "_arena_adam.py", "            live.gradients.settle()\n", "            pass\n", "micro batches"),
+        "_arena_adam.py", "            live.gradients.begin()\n", "            pass\n", "micro batches"),
     "a copy waits for each stream that made gradients": (
         "_gradients.py", "[current.record()] if made is None else made[device]", "[current.record()]",
         "gradients of two streams"),
     "a late step that nobody waits for waits for readers": (
         "_live.py", "            self.overlap.publish()\n", "", "late, collected"),
+    "memory stays until the sender has read it": (
+        "_live.py", "            share.event.synchronize()  # a GPU reads the arena until then\n",
+        "            pass\n", "grown"),
+    "memory stays until gradients are copied to it": (
+        "_gradients.py", "        for copied in self._copied.values():\n            copied.event.synchronize()\n",
+        "", "grown"),
+    "gradients of two devices come one after the other": (
+        "_gradients.py", "        with self._arriving:\n", "        if True:\n", "gradients of two devices"),
     "the arena stays until its last reader is done": (
         "_overlap.py", "            stream.close()  # it reads the arena", "            pass", "late, collected"),
 }

@@ -141,6 +141,7 @@ class Read(Case):
         self.read(lambda model, _: values_of(model))
         self.read(lambda model, _: [value.detach().clone() for _, value in model.named_parameters()])
         self.read(lambda model, _: values_of(model[2]))
+        self.read(lambda model, _: [model.get_parameter("2.weight").detach().clone()])
 
     def test_state_dicts(self):
         self.read(lambda model, _: [value.clone() for value in model.state_dict().values()])

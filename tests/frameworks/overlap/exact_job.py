@@ -5,13 +5,14 @@ import os
 import signal
 import threading
 import time
+import types
 import unittest.mock
 import warnings
 
 import torch
 import zf_runtime
 from double import Double
-from zf_runtime import _gradients, _live
+from zf_runtime import _gradients, _live, _places
 
 _gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
 
@@ -53,10 +54,16 @@ def forward_of_parts(model, step, inputs):
     return model[4](second.tanh()) + model[0](inputs)[:, :7]
 
 
-def watched(optimizer, double, submitting):
-    """Tells the stand-in what the optimizer process reads. Calls submitting() before each step. Returns the list of the
-    waits for whole steps."""
-    submit, wait, arena, waits = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._live.arena, []
+def tell_of_reads(model, double):
+    """Tells the stand-in what forward reads. Behind the gates: then a parameter must have been waited for."""
+    for module in model:
+        module.register_forward_pre_hook(lambda module, _: double.reads(*module._parameters.values()))
+
+
+def watch(optimizer, double, submitting, waits):
+    """Tells the stand-in what the optimizer process reads. Calls submitting() before each step. Appends the waits for
+    whole steps to a list."""
+    submit, wait, arena = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._live.arena
 
     def reading(groups, *, buffer=0, **keywords):
         time.sleep(0.005)
@@ -70,7 +77,17 @@ def watched(optimizer, double, submitting):
         waits.append(ticket)
 
     optimizer.runtime.submit, optimizer.runtime.wait = reading, waiting
-    return waits
+
+
+def freeing(double):
+    """Tells the stand-in which memory of the arena is given back."""
+    give_back = _places.give_back
+
+    def checked(array):
+        double.check("who frees memory", double.host, array, [double.written_by, double.read_by])
+        give_back(array)
+
+    return unittest.mock.patch.object(_places, "give_back", checked)
 
 
 def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, forward=forward,
@@ -95,16 +112,13 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
             unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
         optimizer = zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=overlap, clip_grad_norm=clip)
     params = optimizer.param_groups[0]["params"]
-    pauses, pid = [], optimizer.runtime.stats().worker_pid
-    waits = watched(optimizer, double, lambda: pauses.append(pause(pid)) if is_stopped else None)
-    for module in model:  # behind the gates: when their hook runs, a parameter must have been waited for
-        module.register_forward_pre_hook(lambda module, _: double.reads(*module._parameters.values()))
-    losses = []
-    generator = torch.Generator().manual_seed(2)
+    pauses, waits, watched = [], [], None
+    tell_of_reads(model, double)
+    losses, generator = [], torch.Generator().manual_seed(2)
     for step in range(STEPS):
         for number in range(micro_batches + (step == dropped_at)):
             if is_stopped:
-                pauses.append(pause(pid))
+                pauses.append(pause(optimizer))
             inputs = torch.randn(20, 10, generator=generator)
             loss = torch.nn.functional.mse_loss(forward(model, step, inputs), torch.tanh(inputs[:, :7]))
             if has_two_streams:
@@ -115,12 +129,15 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
                 double._current = double._first
                 double._first.wait(other.record())
             losses.append(loss.item())
-            backward_ends(optimizer)
+            with freeing(double):
+                backward_ends(optimizer)
             if step == dropped_at and number == 0:
                 drop(params)
+        if optimizer.runtime is not watched:
+            watched = optimizer.runtime
+            watch(optimizer, double, lambda: pauses.append(pause(optimizer)) if is_stopped else None, waits)
         optimizer.step()
-        counts = [int(optimizer.state[param]["step"]) for param in params]
-        assert counts == [step + 1] * len(params), counts
+        check_counts(optimizer, params, step + 1)
         before = [param.detach().clone() for param in params]
         for param in params:
             double.writes(param.grad)  # the allocator may give its memory to the next tensor
@@ -140,8 +157,14 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
     return losses, values + moments, norm
 
 
-def pause(pid):
-    """Lets a process stand still for a while. Returns the thread that wakes it."""
+def check_counts(optimizer, params, wanted):
+    counts = [int(optimizer.state[param]["step"]) for param in params]
+    assert counts == [wanted] * len(params), counts
+
+
+def pause(optimizer):
+    """Lets the optimizer process stand still for a while. Returns the thread that wakes it."""
+    pid = optimizer.runtime.stats().worker_pid
     os.kill(pid, signal.SIGSTOP)
     timer = threading.Timer(0.015, os.kill, (pid, signal.SIGCONT))
     timer.start()
@@ -176,6 +199,54 @@ def average(optimizer):
         optimizer._reduced(params, [param.grad for param in params])
 
 
+def grow(optimizer):
+    """Adds a parameter in the fourth step, while its gradients are copied: the arena is opened anew."""
+    if optimizer._turns == 3:
+        more = torch.nn.Parameter(torch.ones(3))
+        more.grad = torch.ones(3)
+        optimizer.add_param_group({"params": [more]})
+        optimizer._active()
+
+
+class OneAtATime(Double):
+    """A device that raises AssertionError if two threads ask it at the same time."""
+
+    def __init__(self):
+        super().__init__()
+        self._asking = threading.Lock()
+
+    def current(self):
+        assert self._asking.acquire(blocking=False), "two threads are in it"
+        time.sleep(0.01)
+        self._asking.release()
+        return super().current()
+
+
+def gradients_of_two_devices():
+    """Lets gradients come on two threads at the same time: autograd has one for each GPU."""
+    params = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
+    places = [types.SimpleNamespace(index=index, param=param, kind=(None, None, param.device))
+              for index, param in enumerate(params)]
+    gradients, errors = _gradients.Gradients({params[0].device: OneAtATime()}, early=True), []
+
+    def arrives(place):
+        try:
+            gradients.arrived(place, True)
+        except AssertionError as error:
+            errors.append(error)
+
+    for place in places:
+        gradients.arrived(place, True)
+    gradients.stepped(0)  # from now on they are expected
+    threads = [threading.Thread(target=arrives, args=(place,)) for place in places]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
 def exact_is_off(micro_batches=1, clip=None, dropped_at=-1, **more):
     """Compares a training in mode exact with one that waits, bit for bit."""
     got = train("exact", micro_batches, is_stopped=True, clip=clip, dropped_at=dropped_at, **more)
@@ -191,6 +262,8 @@ CASES = {"plain": exact_is_off, "clipped": lambda: exact_is_off(clip=0.05),
          "two streams": lambda: exact_is_off(forward=forward_on_two_streams),
          "averaged twice": lambda: exact_is_off(clip=0.05, backward_ends=average),
          "gradients of two streams": lambda: with_copies_of(12_000, exact_is_off, has_two_streams=True),
+         "grown": lambda: exact_is_off(backward_ends=grow),
+         "gradients of two devices": lambda: with_copies_of(1 << 20, gradients_of_two_devices),
          "late, collected": lambda: train("late", is_stopped=True, ends=collect),
          "late": lambda: train("late", is_stopped=True)}
 

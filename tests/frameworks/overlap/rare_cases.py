@@ -10,6 +10,7 @@ import threading
 import unittest
 import unittest.mock
 import warnings
+import weakref
 
 import exact_cases
 import torch
@@ -206,6 +207,40 @@ class Rare(Case):
             return values_of(model)
 
         self.same(program)
+
+    def test_a_state_that_is_cleared_before_a_group_is_added_begins_anew(self):
+        def program(make):
+            model = make_model()
+            optimizer = make(model[0].parameters())
+            for step in range(6):
+                model.zero_grad()
+                loss_of(model, step).backward()
+                if step == 3:
+                    optimizer.synchronize()
+                    optimizer.state.clear()
+                    optimizer.add_param_group({"params": model[2].parameters()})
+                optimizer.step()
+            return values_of(model)
+
+        self.same(program)
+
+    def test_gradients_of_a_skipped_step_are_not_kept(self):
+        """As after a step that GradScaler skips: the next backward needs their memory."""
+        for norm_is_taken in (False, True):
+            model = make_model()
+            optimizer = self.ours(model.parameters(), "exact")
+            for step in range(3):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                if step < 2:
+                    optimizer.step()
+                elif norm_is_taken:
+                    optimizer.clip_grad_norm_(max_norm=1.0)
+            kept = [weakref.ref(param.grad) for param in model.parameters()]
+            optimizer.zero_grad()
+            loss_of(model, 3)
+            gc.collect()
+            self.assertEqual([reference() for reference in kept], [None] * len(kept))
 
     def test_our_threads_let_those_of_the_job_go_first(self):
         found = []
