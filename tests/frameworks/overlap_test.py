@@ -38,7 +38,8 @@ class Overlap(FrameworkTest):
 
     def test_the_next_forward_hides_the_step_and_changes_no_bit(self):
         """Costs 14 s: mode exact."""
-        self.run_cases("exact_cases", "rare_cases")
+        self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_models_cases", "exact_ends_cases",
+                       "rare_cases")
 
     def test_each_wait_is_needed_on_a_device(self):
         """Costs 10 s: a stand-in for a GPU."""
@@ -54,7 +55,7 @@ class Overlap(FrameworkTest):
 
     def test_2000_kills_change_no_bit(self):
         """The short form has 20."""
-        self.run_cases("exact_cases.Killed", timeout=3500, ZF_KILLS="2000")
+        self.run_cases("exact_ends_cases.Killed", timeout=3500, ZF_KILLS="2000")
 
     def test_2000_interrupts_and_all_lines(self):
         """The short form is the one above."""

@@ -23,8 +23,8 @@ _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 
 
 # A large parameter is stepped in pieces of chunk_bytes, and each is sent while the next one is stepped.
-PIECE_BYTES = 4 << 20  # at least
-PIECES = 16  # at most
+PIECE_BYTES = 2 << 20  # at least
+PIECES = 32  # at most
 _GRAIN = 2048  # elements: a chunk is a multiple
 
 

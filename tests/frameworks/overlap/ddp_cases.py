@@ -7,10 +7,10 @@ import socket
 import unittest
 import warnings
 
-import exact_cases
+import exact
 import torch
 import zf_runtime
-from exact_cases import Counted, loss_of, make_model, values_of
+from exact import Counted, loss_of, make_model, values_of
 from rare_cases import pause
 
 STEPS = 6
@@ -67,7 +67,7 @@ class TwoRanks(unittest.TestCase):
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
-        ranks = [context.Process(target=work, args=(rank, port, settings, exact_cases.plan(2), queue))
+        ranks = [context.Process(target=work, args=(rank, port, settings, exact.plan(2), queue))
                  for rank in range(2)]
         for rank in ranks:
             rank.start()

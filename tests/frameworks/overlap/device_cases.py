@@ -10,7 +10,7 @@ import time
 import traceback
 import unittest
 
-import exact_cases
+import exact
 import exact_job  # this and the next are imported once, for all cases
 import torch._dynamo  # noqa: F401
 import zf_runtime
@@ -79,7 +79,7 @@ REMOVED = {
 def result_in_a_child(package: pathlib.Path, case: str) -> str:
     """Runs a case with a package in a forked child. Returns "right", or what went wrong."""
     report = package.parent / "report"
-    os.environ["ZF_PLAN"] = exact_cases.plan()
+    os.environ["ZF_PLAN"] = exact.plan()
     child = os.fork()
     if child == 0:
         try:

@@ -11,11 +11,11 @@ import threading
 import unittest
 import warnings
 
-import exact_cases
+import exact
 import pytorch_lightning
 import torch
 from accelerate import Accelerator
-from exact_cases import Counted, batch, loss_of, make_model
+from exact import Counted, batch, loss_of, make_model
 from transformers import Trainer, TrainingArguments
 
 CLIP, STEPS = 0.05, 8
@@ -53,7 +53,7 @@ class Lightning(pytorch_lightning.LightningModule):
         self.norms.append(float(clips(self.parameters(), gradient_clip_val)))
 
 
-class Libraries(exact_cases.Case):
+class Libraries(exact.Case):
     def like_torch(self, train):
         """train(optimizer of parameters, whether the optimizer clips) returns losses and norms."""
         wanted = train(lambda params: torch.optim.AdamW(params, lr=1e-2), False)
@@ -132,7 +132,7 @@ class Libraries(exact_cases.Case):
         self.like_torch(train)
 
 
-class Compiled(exact_cases.Case):
+class Compiled(exact.Case):
     def test_what_is_compiled_before_the_first_step(self):
         ways = {"the model": lambda model: torch.compile(model, backend="eager"),
                 "in place": lambda model: model.compile(backend="eager") or model,

@@ -12,9 +12,9 @@ import unittest.mock
 import warnings
 import weakref
 
-import exact_cases
+import exact
 import torch
-from exact_cases import Case, batch, loss_of, make_model, values_of
+from exact import Case, batch, loss_of, make_model, values_of
 from zf_runtime import ZfError, _places, _yielding
 
 
@@ -261,7 +261,7 @@ class Rare(Case):
     def test_an_optimizer_that_nobody_closes_leaves_nothing_on_the_model(self):
         for mode in ("exact", "late"):
             model = make_model()
-            optimizer = exact_cases.zf_runtime.AdamW(model.parameters(), overlap=mode, plan=exact_cases.plan())
+            optimizer = exact.zf_runtime.AdamW(model.parameters(), overlap=mode, plan=exact.plan())
             for step in range(2):
                 optimizer.zero_grad()
                 loss_of(model, step).backward()

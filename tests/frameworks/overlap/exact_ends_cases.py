@@ -1,0 +1,149 @@
+"""In mode exact what would train on old parameters is refused, and a killed optimizer changes no bit. Costs 4 s."""
+
+import gc
+import os
+import random
+import signal
+import time
+import unittest
+import weakref
+
+import torch
+from exact import Case, batch, loss_of, make_model, values_of
+from zf_runtime import ZfError
+
+
+class Refused(Case):
+    def test_a_gradient_that_nobody_waited_for(self):
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+
+        def bare(step):
+            inputs, targets = batch(step)
+            hidden = torch.nn.functional.linear(inputs, model[0].weight, model[0].bias)
+            return torch.nn.functional.mse_loss(hidden[:, :7], targets)
+
+        loss_of(model, 0).backward()
+        optimizer.step()
+        loss = bare(1)
+        with self.assertRaisesRegex(ZfError, r"bias of Linear of shape \(33,\) got a gradient.*synchronize"):
+            loss.backward()
+        optimizer.synchronize()
+        optimizer.zero_grad()
+        bare(2).backward()
+        optimizer.step()
+
+    def test_a_graph_over_old_parameters(self):
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+        loss = loss_of(model, 0)
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            loss.backward()
+
+    def test_a_write_while_the_step_is_running(self):
+        """Through a list that the program keeps: it stays, as the warning says."""
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+        kept = list(model.parameters())
+        loss_of(model, 0).backward()
+        pid = optimizer.runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        optimizer.step()
+        kept[1].data.fill_(3.0)
+        os.kill(pid, signal.SIGCONT)
+        with self.assertWarnsRegex(UserWarning, "1 parameter was written while the step was running.*synchronize"):
+            optimizer.synchronize()
+        self.assertTrue((kept[1] == 3.0).all())
+
+    def test_a_program_without_modules_waits(self):
+        param = torch.nn.Parameter(torch.ones(5))
+        optimizer = self.ours([param], "exact")
+        with self.assertWarnsRegex(UserWarning, "no module's forward has been seen"):
+            for _ in range(3):
+                optimizer.zero_grad()
+                (param * param).sum().backward()
+                optimizer.step()
+        theirs = torch.nn.Parameter(torch.ones(5))
+        other = self.ours([theirs], "off")
+        for _ in range(3):
+            other.zero_grad()
+            (theirs * theirs).sum().backward()
+            other.step()
+        self.assertTrue(torch.equal(param, theirs))
+
+    def test_a_forked_child_waits_for_nothing(self):
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+        loss_of(model, 0).backward()
+        optimizer.step()
+        child = os.fork()
+        if child == 0:
+            try:
+                values_of(model)
+                model.state_dict()
+                with torch.no_grad():
+                    model[1](torch.ones(1))
+                try:
+                    optimizer.step()
+                except ZfError as error:
+                    os._exit(0 if error.status == "ZF_ERROR_FORKED" else 3)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        optimizer.zero_grad()
+        loss_of(model, 1).backward()
+        optimizer.step()
+
+    def test_nothing_is_left_on_the_model(self):
+        model = make_model()
+        before = [dict(vars(module)) for module in model.modules()]
+        optimizer = self.ours(model.parameters(), "exact")
+        gone = weakref.ref(optimizer)
+        for step in range(2):
+            loss_of(model, step).backward()
+            optimizer.step()
+        self.assertIn("parameters", vars(model))
+        optimizer.close()
+        self.doCleanups()
+        del optimizer
+        gc.collect()
+        self.assertIsNone(gone())
+        for module, variables in zip(model.modules(), before):
+            self.assertEqual(vars(module).keys(), variables.keys())
+            self.assertEqual(len(module._forward_pre_hooks) + len(module._state_dict_pre_hooks), 0)
+        for param in model.parameters():
+            self.assertFalse(param._post_accumulate_grad_hooks)
+        self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0)
+
+
+class Killed(Case):
+    def test_a_kill_at_any_moment_changes_no_bit(self):
+        """ZF_KILLS is how many: in every second step, up to 3 ms after it was handed over."""
+        kills, moments = int(os.environ.get("ZF_KILLS", "20")), random.Random(7)
+        model, undisturbed = make_model(), make_model()
+        optimizer = self.ours(model.parameters(), "exact", clip_grad_norm=0.05,
+                              runtime_options={"max_restarts": 10 * kills})
+        other = self.ours(undisturbed.parameters(), "off", clip_grad_norm=0.05)
+        for step in range(2 * kills):
+            for net, each in ((model, optimizer), (undisturbed, other)):
+                each.zero_grad()
+                loss_of(net, step).backward()
+                each.step()
+            if step % 2 == 1:
+                time.sleep(moments.uniform(0, 0.003))
+                os.kill(optimizer.runtime.stats().worker_pid, signal.SIGKILL)
+            if step % 50 == 49:
+                for mine, theirs in zip(values_of(model), values_of(undisturbed)):
+                    self.assertTrue(torch.equal(mine, theirs), step)
+        for mine, theirs in zip(values_of(model), values_of(undisturbed)):
+            self.assertTrue(torch.equal(mine, theirs))
+        optimizer.synchronize()
+        restarts = optimizer.runtime.stats().restarts
+        print(f"{kills} kills, {restarts} restarts")
+        self.assertGreater(restarts, 0.9 * kills)
+
+
+if __name__ == "__main__":
+    unittest.main()
