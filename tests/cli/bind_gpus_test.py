@@ -61,6 +61,8 @@ for rank in ranks:
     rank.stdin.close()
     rank.wait()
 """
+# Is bound itself before.
+PARENT = "from zf_runtime import bind; bind(rank=0, ranks=1, strict=True)\n" + LAUNCHER
 
 
 class BindGpus(MountedGpusTest):
@@ -80,9 +82,10 @@ class BindGpus(MountedGpusTest):
         return [sys.executable, "-B", "-c", PROGRAM, *map(str, arguments)]
 
     def run_json(self, *words: str, **variables: str):
+        """Runs a program with these GPUs. OPEN and REFUSED: as for MOUNT. Returns what it said."""
         environment = clean_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY) | variables
         ran = subprocess.run(["unshare", "--mount", "sh", "-c", MOUNT, "sh", *words], cwd=self.folder, timeout=100,
-                             env=environment | {"OPEN": "", "REFUSED": ""}, stdin=subprocess.DEVNULL,
+                             env={"OPEN": "", "REFUSED": ""} | environment, stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, check=False)
         self.assert_exit(ran, 0)
         said = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -134,6 +137,73 @@ class BindGpus(MountedGpusTest):
             self.assertFalse(said["bound"])
             self.assertIn(f"{why}, this node has 2, and nothing says which rank it is: give rank= and ranks=",
                           said["errors"][0])
+
+    def test_a_gpu_that_others_may_open_has_its_home_all_the_same(self):
+        """A control group or a container hides it from this process. CUDA then counts the others from 0."""
+        for gpu in (0, 1):
+            nodes = {"OPEN": f"nvidiactl nvidia{gpu}", "REFUSED": f"nvidia{1 - gpu}"}
+            for variables in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": self.gpus[gpu].uuid},
+                              {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": "0"}):
+                self.assert_same(self.bind(**nodes, **variables), gpu)
+            self.assert_same(self.bind(OPEN=f"nvidiactl nvidia{gpu}", CUDA_VISIBLE_DEVICES="0"), gpu)
+
+    def test_a_gpu_that_is_hidden_otherwise_is_named_and_nothing_is_bound(self):
+        """Its home is not known, as the driver does not say what it is. Ranks of one job still have their numbers."""
+        shutil.rmtree(self.folder / "driver/nvidia/gpus/0000:20:00.0")
+        for variables in ({}, {"CUDA_VISIBLE_DEVICES": "0"}):
+            said = self.bind(**variables)
+            self.assertFalse(said["bound"], said["text"])
+            self.assertRegex(said["errors"][0], "^GPU 0000:20:00.0 of this node is not for this .*: name a plan")
+        for rank in self.bind_ranks({}, {}, CUDA_VISIBLE_DEVICES="0"):
+            self.assertIn("the ranks divide the whole node by their numbers", rank["notes"][0])
+
+    def test_hip_counts_what_rocr_lists(self):
+        for gpu in (0, 1):
+            lists = {"ROCR_VISIBLE_DEVICES": str(gpu), "HIP_VISIBLE_DEVICES": "0"}
+            self.assert_same(self.bind(**lists), gpu)
+            self.assert_same(self.bind(**lists, LOCAL_RANK="0", LOCAL_WORLD_SIZE="1"), gpu)
+        self.assert_same(self.bind(ROCR_VISIBLE_DEVICES="1,0", HIP_VISIBLE_DEVICES="0"), 1)
+        said = self.bind_ranks(*({"ROCR_VISIBLE_DEVICES": gpu, "HIP_VISIBLE_DEVICES": "0"} for gpu in "10"))
+        for rank, its in enumerate(said):
+            self.assert_same(its, 1 - rank)
+
+    def test_a_list_of_cuda_counts_also_where_slurm_has_set_those_of_rocm(self):
+        self.assert_same(self.bind(ROCR_VISIBLE_DEVICES="1", CUDA_VISIBLE_DEVICES="1"), 1)
+
+    def test_mig_instances_of_one_gpu_share_no_cpu(self):
+        instances = [f"MIG-{self.gpus[1].uuid}/{number}/0" for number in (1, 2)]
+        for variables in ({}, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}):
+            said = self.bind(CUDA_VISIBLE_DEVICES=instances[0], **variables)
+            self.assertFalse(said["bound"], said["text"])
+            self.assertIn("other processes may have other MIG instances of that GPU", said["errors"][0])
+        own = self.bind_ranks(*({"CUDA_VISIBLE_DEVICES": name} for name in instances))
+        self.assertIn("several MIG instances may be of one GPU", own[0]["notes"][0])
+        shared = self.bind_ranks({}, {}, CUDA_VISIBLE_DEVICES=",".join(instances))
+        self.assertIn("as they cannot divide CPU", shared[0]["notes"][0])
+
+    def test_the_only_rank_of_a_plan_has_the_plans_gpu(self):
+        """Another process may have another GPU, and the same plan."""
+        self.run_mounted("plan", "-q", "--ranks", "1")
+        plan = {"ZF_PLAN": "plan.json"}
+        self.assertTrue(self.bind(CUDA_VISIBLE_DEVICES="0", **plan)["bound"])
+        self.assertTrue(self.bind(**plan)["bound"])
+        self.assertTrue(self.bind(0, CUDA_VISIBLE_DEVICES="1", **plan)["bound"])
+        other = self.bind(CUDA_VISIBLE_DEVICES="1", **plan)
+        self.assertFalse(other["bound"], other["text"])
+        self.assertIn("has GPU 0000:10:00.0, and this process has 1: give rank=", other["errors"][0])
+        without = self.read_plan()
+        del without["ranks"][0]["gpu"]
+        (self.folder / "plan.json").write_text(json.dumps(without))
+        nobodys = self.bind(CUDA_VISIBLE_DEVICES="1", **plan)
+        self.assertFalse(nobodys["bound"], nobodys["text"])
+        self.assertIn("has no GPU, this process has 1, and others may have the others", nobodys["errors"][0])
+
+    def test_children_of_a_bound_process_with_a_gpu_each_share_no_cpu(self):
+        """The first has the whole node, and has started the others."""
+        said = self.run_json(sys.executable, "-B", "-c", PARENT, json.dumps([
+            (self.program(), {"CUDA_VISIBLE_DEVICES": str(gpu)}) for gpu in (0, 1)]))
+        for gpu in (0, 1):
+            self.assert_same(said[gpu], gpu)
 
     def test_a_gpu_that_is_not_here_is_named(self):
         said = self.bind(CUDA_VISIBLE_DEVICES="GPU-nowhere")
@@ -212,7 +282,7 @@ class BindGpus(MountedGpusTest):
                              json.dumps([(self.program(), {"CUDA_VISIBLE_DEVICES": "1", "WAITS": "1"})] * 2))
         for one in said:
             self.assertFalse(one["bound"])
-            self.assertRegex(one["errors"][0], r"CUDA_VISIBLE_DEVICES=1 is that of process \d+, too, this node has 2")
+            self.assertRegex(one["errors"][0], r"CUDA_VISIBLE_DEVICES=1 is that of process \d+, too, and nothing says")
 
     def bind_workers(self, *given: list[int], of_node=2.0, is_trains=False) -> list[dict]:
         """Has two workers of Ray bind themselves as rank 0 and 1. `given`: the GPUs of each."""

@@ -9,7 +9,7 @@ import unittest
 
 import support
 
-from bound_process import CPUS, BoundProcess, binding_line, cpu_list
+from bound_process import CPUS, PRELUDE, BoundProcess, binding_line, cpu_list
 from zf_runtime import _thread_counts
 
 # 16 threads with the process's mask, and one that somebody has pinned.
@@ -89,15 +89,32 @@ class Exec(BoundProcess):
         self.make_plan("--ranks", "2")
         line = binding_line(CPUS[:len(CPUS) // 2]).replace("home_threads=1", "home_threads=7")
         said = self.bind("rank=1, ranks=2", before=["taskset", "-c", cpu_list(CPUS[:len(CPUS) // 2])], ZF_RANK="0",
-                         ZF_PLAN="plan.json", ZF_BINDING=line, OMP_NUM_THREADS="7")
+                         ZF_PLAN="plan.json", ZF_BINDING=line, OMP_NUM_THREADS="7", ZF_ALLOWED=cpu_list(CPUS))
         self.assertEqual(said["zf"]["OMP_NUM_THREADS"], str(len(CPUS) - len(CPUS) // 2), said["text"])
 
     def test_a_binding_that_exec_has_fitted_is_not_guessed_for_another_rank(self):
         self.make_plan("--ranks", "2")
         said = self.bind("rank=1, ranks=2", before=["taskset", "-c", str(CPUS[1])], ZF_PLAN="plan.json", ZF_RANK="0",
-                         ZF_BINDING=binding_line([CPUS[1]]))
+                         ZF_BINDING=binding_line([CPUS[1]]), ZF_ALLOWED=cpu_list(CPUS))
         self.assertFalse(said["bound"])
         self.assertIn("which CPUs the job has is not known", said["errors"][0])
+
+    def test_other_ranks_stay_within_the_mask_that_exec_was_started_with(self):
+        """Here that is the first rank's, by the plan: the second has no CPU left."""
+        self.make_plan("--ranks", "2")
+        before = ["taskset", "-c", cpu_list(CPUS[:len(CPUS) // 2]), support.TUNE, "exec", "-q", "--plan", "plan.json",
+                  "--rank", "0", "--cpus", "rank", "--"]
+        said = self.bind("rank=1, ranks=2", before=before)
+        self.assertLessEqual(set(said["now"]), set(CPUS[:len(CPUS) // 2]), said["text"])
+        self.assertFalse(said["bound"], said["text"])
+
+    def test_an_exec_that_does_not_say_its_mask_is_not_guessed_for(self):
+        self.make_plan("--ranks", "2")
+        said = self.bind("rank=1, ranks=2", before=["taskset", "-c", str(CPUS[0])], ZF_PLAN="plan.json", ZF_RANK="0",
+                         ZF_BINDING=binding_line([CPUS[0]]))
+        self.assertFalse(said["bound"])
+        self.assertIn("which CPUs this job has is not known: ZF_BINDING is set, and ZF_ALLOWED is not",
+                      said["errors"][0])
 
     def test_a_second_call_changes_nothing(self):
         first, second = self.run_python("said(bind(rank=1, ranks=2)); said(bind())")
@@ -147,6 +164,46 @@ if os.fork() == 0:
 os.wait()
 """)
         self.assert_bound(child, CPUS[len(CPUS) // 2:])
+
+
+class Children(BoundProcess):
+    """What a bound process starts has its variables and its mask."""
+
+    START = """
+import subprocess
+def start(arguments, **variables):
+    words = [sys.executable, "-B", "-c", os.environ["CHILD"] + f"said(bind({arguments}))"]
+    print(subprocess.run(words, env=os.environ | variables, capture_output=True, text=True, check=True).stdout, end="")
+"""
+
+    def children(self, parent: str, *calls: str) -> list[dict]:
+        """Returns what each child did: they are started after bind() with these arguments."""
+        starts = "".join(f"start({call})\n" for call in calls)
+        return self.run_python(f"{self.START}bind({parent}, strict=True)\n{starts}", CHILD=PRELUDE)
+
+    def test_ranks_of_a_job_of_their_own_divide_the_home_of_their_parent(self):
+        """By arguments, or as torchrun in a notebook."""
+        for calls in (("'0, 2'", "'1, 2'"), ("'', LOCAL_RANK='0', LOCAL_WORLD_SIZE='2'",
+                                             "'', LOCAL_RANK='1', LOCAL_WORLD_SIZE='2'")):
+            first, second = self.children("0, 1", *calls)
+            self.assert_bound(first, CPUS[:len(CPUS) // 2])
+            self.assert_bound(second, CPUS[len(CPUS) // 2:])
+
+    def test_more_ranks_than_their_parent_has_cores_are_not_bound(self):
+        self.assertEqual(len(CPUS) // 2, 1) if len(CPUS) == 2 else self.skipTest("this needs exactly two CPUs")
+        for said in self.children("1, 2", "'0, 3'", "'1, 3'"):
+            self.assertEqual((said["bound"], said["now"]), (False, CPUS[1:]), said["text"])
+
+    def test_the_same_rank_keeps_what_its_parent_has_and_another_of_the_same_job_gets_its_own(self):
+        none, same, other = self.children("0, 2", "''", "'0, 2'", "'1, 2'")
+        for said in (none, same):
+            self.assert_bound(said, CPUS[:len(CPUS) // 2])
+            self.assertEqual(said["moved"], 0)
+        self.assert_bound(other, CPUS[len(CPUS) // 2:])
+
+    def test_a_rank_without_a_number_of_ranks_is_not_taken_for_its_parents_part(self):
+        said, = self.children("0, 1", "'rank=1'")
+        self.assertFalse(said["bound"], said["text"])
 
 
 class Plans(BoundProcess):
@@ -205,6 +262,18 @@ class Plans(BoundProcess):
         said = self.bind("rank=1, ranks=2", LOCAL_RANK="first")
         self.assert_bound(said, CPUS[len(CPUS) // 2:])
         self.assert_not_bound(self.bind(LOCAL_RANK="first"), 'LOCAL_RANK="first" is not a whole number')
+
+    def test_of_a_rank_that_is_given_the_launcher_says_of_how_many(self):
+        launched = {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+        self.assert_bound(self.bind("rank=1", **launched), CPUS[len(CPUS) // 2:])
+        self.assert_not_bound(self.bind("rank=0", **launched), "nothing says of how many: give ranks=")
+
+    def test_numbers_that_cannot_be_are_named(self):
+        launched = {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "4"}
+        self.assert_not_bound(self.bind("ranks=2", **launched),
+                              "rank 3 (LOCAL_RANK) is not below the number of ranks here, which is 2")
+        self.assert_not_bound(self.bind("rank=-1"), "rank=-1: local ranks count from 0")
+        self.assert_not_bound(self.bind("rank=0, ranks=0"), "ranks=0: there is at least one")
 
 
 class Ray(BoundProcess):
@@ -281,6 +350,44 @@ said(bind(), unchanged=before == os.environ)
         self.assertIn("not bound", said["text"])
         self.assertIn("Operation not permitted", said["errors"][0])
         self.assertTrue(said["unchanged"], "children would take it for a bound one")
+
+
+    def test_what_fails_after_the_move_is_an_error_of_a_bound_process(self):
+        said, = self.run_python("""
+from zf_runtime import _thread_counts
+def fail(variables):
+    raise OverflowError("no such number")
+_thread_counts.apply = fail
+said(bind(rank=1, ranks=2))
+""")
+        self.assertTrue(said["bound"], said["text"])
+        self.assertEqual((said["cpus"], said["now"]), (CPUS[len(CPUS) // 2:], CPUS[len(CPUS) // 2:]))
+        self.assertEqual(said["errors"], ["setting the numbers of threads failed with OverflowError: no such number"])
+
+    def test_no_threads_at_all_are_not_set(self):
+        said, = self.run_python("""
+import types
+counts = []
+sys.modules["torch"] = types.SimpleNamespace(set_num_threads=counts.append)
+said(bind(rank=1, ranks=2), counts=counts)
+""", MKL_NUM_THREADS="0")
+        self.assertEqual((said["bound"], said["errors"], said["counts"]), (True, [], []), said["text"])
+
+    def test_a_rank_that_is_bound_meanwhile_is_seen_after_the_move(self):
+        """Both have looked before they moved."""
+        said, = self.run_python("""
+from zf_runtime import _peers
+seen = []
+def bound_on(cpus, before=None):
+    seen.append(sorted(os.sched_getaffinity(0)))
+    return None if before is None else _peers.Bound(4711, cpus)
+_peers.bound_on = bound_on
+before = dict(os.environ)
+said(bind(rank=1, ranks=2), seen=seen, unchanged=before == os.environ)
+""")
+        self.assertEqual(said["seen"], [CPUS, CPUS[len(CPUS) // 2:]])
+        self.assertEqual((said["bound"], said["now"], said["unchanged"]), (False, CPUS, True), said["text"])
+        self.assertIn("process 4711 of this job has bound itself to", said["errors"][0])
 
 
 class Strict(BoundProcess):

@@ -73,6 +73,20 @@ print(json.dumps("looked"))
         self.assertEqual(said, "looked")
         self.assertIn("within 0.2 s after zf_runtime.bind()", self.stderr)
 
+    def test_under_exec_too(self):
+        """bind() finds the process bound."""
+        said, = self.run_python(f"""
+_moved_threads._AFTER_S = 0.2
+bind(); bind()
+os.sched_setaffinity(0, {CPUS})
+looks = [thread for thread in threading.enumerate() if thread.name == "zf-look"]
+for thread in looks:
+    thread.join(20)
+print(json.dumps(len(looks)))
+""", prelude=LOOKS, before=["taskset", "-c", str(CPUS[0])], ZF_RANK="0", ZF_BINDING=binding_line(CPUS[:1]))
+        self.assertEqual(said, 1)
+        self.assertIn("(the main thread) was moved from CPU", self.stderr)
+
     def test_threads_that_begin_and_end_and_pin_themselves_inside_are_no_alarm(self):
         said, = self.looks(f"""
 for _ in range(8):

@@ -29,7 +29,7 @@ MachineSource machine_source(const Arguments& arguments) {
 
 MachineSource source_for_planning(const Arguments& arguments) {
   MachineSource source = machine_source(arguments);
-  source.with_device_nodes = true;
+  source.with_device_nodes = !arguments.has("all-gpus");
   return source;
 }
 

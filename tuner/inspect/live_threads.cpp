@@ -90,6 +90,9 @@ std::string library_of(const SysRoot& sysroot, const ThreadId& thread) {
   return is_c_library(name) ? "" : name;
 }
 
+/// The thread that zf_runtime.bind() starts on the home before it moves others, and that ends after a minute.
+constexpr std::string_view kBindingThread = "zf-look";
+
 /// The watched processes, which are searched for now and then.
 struct Family {
   std::vector<int> roots;
@@ -137,6 +140,15 @@ ThreadSource live_threads(std::vector<int> pids) {
     return threads;
   };
   source.cpus = [](const ThreadId& thread) { return find_thread_affinity(thread.tid); };
+  source.binding_to = [](int pid) -> std::optional<CpuSet> {
+    const SysRoot sysroot;
+    for (const std::string& name : sysroot.list(format_text("/proc/{}/task", pid))) {
+      const auto tid = parse_number<int>(name);
+      if (tid && sysroot.read(folder_of({pid, *tid}) + "/comm") == kBindingThread)
+        return find_thread_affinity(*tid);
+    }
+    return std::nullopt;
+  };
   source.started = [](const ThreadId& thread) {
     return stat_number<std::uint64_t>(SysRoot(), folder_of(thread), 22);
   };

@@ -23,7 +23,8 @@ std::vector<ThreadMove> ThreadWatch::look() {
     const auto started = source_.started(thread);
     if (!started) continue;
     const bool is_same = before != known_.end() && before->second.started == *started;
-    if (is_same && before->second.is_settled) moves.push_back({thread, before->second.cpus, *cpus});
+    if (is_same && before->second.is_settled && source_.binding_to(thread.pid) != *cpus)
+      moves.push_back({thread, before->second.cpus, *cpus});
     now[thread] = {*started, *cpus, (is_first_ || is_same) && has_begun(*started)};
   }
   known_ = std::move(now);

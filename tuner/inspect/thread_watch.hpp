@@ -28,6 +28,8 @@ struct ThreadSource {
   /// Returns when a thread was started, which tells it from a later one of the same number; absent if it has
   /// ended.
   std::function<std::optional<std::uint64_t>(const ThreadId&)> started;
+  /// Returns the CPUs to which a process is just binding itself (zf_runtime.bind()); absent if it is not.
+  std::function<std::optional<CpuSet>(int pid)> binding_to = [](int) { return std::nullopt; };
   /// Returns the present time, on the clock of `started`.
   std::function<std::uint64_t()> now;
   std::uint64_t ticks_per_s = 100;  ///< the unit of both
@@ -44,8 +46,8 @@ struct ThreadMove {
 /// Compares the masks of all threads from look to look. A thread that begins places itself, or is placed by
 /// whoever starts it, within its first second. So a move counts if the look before it came later than that,
 /// and had seen the thread before (unless it was the first look): a sandbox may not say when a thread
-/// started. A move back counts as well. A thread that was moved and moved back between two looks is not
-/// seen.
+/// started. A move back counts as well. A move to where the process binds itself does not. A thread that was
+/// moved and moved back between two looks is not seen.
 class ThreadWatch {
  public:
   explicit ThreadWatch(ThreadSource source) : source_(std::move(source)) {}

@@ -53,10 +53,13 @@ def run(*words: str, variables: Mapping[str, str], cpus: frozenset[int]) -> str:
     return done.stdout
 
 
-def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: frozenset[int]) -> Launch:
-    """Returns what `zf-tune exec --plan` would do on these CPUs. `rank` None: the variables say it."""
-    rank_words = [] if rank is None else ["--rank", str(rank)]
-    said = run("exec", "--plan", plan, *rank_words, "--dry-run", "--", "true", variables=variables, cpus=cpus)
+def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: frozenset[int],
+           are_jobs: bool = False) -> Launch:
+    """Returns what `zf-tune exec --plan` would do on these CPUs. `rank` None: the variables say it. `are_jobs`: all
+    ranks have them, which exec need not find out."""
+    options = [] if rank is None else ["--rank", str(rank)]
+    options += ["--cpus", "job"] if are_jobs else []
+    said = run("exec", "--plan", plan, *options, "--dry-run", "--", "true", variables=variables, cpus=cpus)
     found = Launch({}, [])
     for line in said.splitlines():
         if line.startswith("export "):

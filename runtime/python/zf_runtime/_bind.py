@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 from . import (
     _cpu_lists,
     _home,
     _memory,
     _moved_threads,
+    _outer,
     _own_threads,
+    _peers,
     _ray,
     _regions,
     _thread_counts,
@@ -22,8 +24,12 @@ from . import (
 from ._bound import Binding, LeftThread
 from ._environment import launched_ranks, launchers_rank, switched_off
 from ._home import Home
-from ._which_home import Cpus, Found, NotBound
+from ._outer import Outer
+from ._plan_files import NotBound
+from ._which_home import Cpus, Found
 from ._which_rank import Who
+
+_T = TypeVar("_T")
 
 
 def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathLike[str] | None = None,
@@ -58,18 +64,45 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
 
 
 def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[str]) -> Binding:
-    global _last  # noqa: PLW0603  a binding belongs to the process
     variables = _which_rank.own(os.environ)
     before = _mask_of_process(bool(pinning))
+    outer = _outer.find(os.environ)
+    place = None if outer is None or _last_here() is not None else _place_of_child(outer, rank, ranks, before)
+    if place is not None:
+        return _find_and_move(*place, plan, before, pinning)
     bound = _bound_already(rank, plan, variables)
     errors = pinning if bound is None else [*pinning, *_ignored(rank, ranks, bound, variables)]
     if bound is not None and before in (bound.cpus, bound.training):
+        _moved_threads.expect_unless_expected(bound)
         return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
                        bound.mems, left=_left(before), errors=tuple(errors))
     if bound is not None:
-        return _move(Found(bound, "ZF_RANK", "ZF_BINDING", "", []), before, errors, bool(pinning))
-    who = _which_rank.who(rank, ranks, variables)
-    done = _move(_which_home.find(who, plan, os.environ, _cpus(before)), before, errors, bool(pinning))
+        return _move(Found(bound, "ZF_RANK", "ZF_BINDING", "", []), None, before, errors, bool(pinning))
+    return _find_and_move(_which_rank.who(rank, ranks, variables), _cpus(outer, before), plan, before, errors)
+
+
+def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
+                    before: frozenset[int]) -> tuple[Who, Cpus] | None:
+    """Returns who this process is, and whose CPUs count, if bind() has bound a process above it as somebody else. None
+    if it is the same rank, or if zf-tune exec has bound it. Children that are ranks of a job of their own divide the
+    home of the process that has started them."""
+    if outer.call is None:
+        return None
+    variables = {name: value for name, value in os.environ.items() if name not in _outer.OURS}
+    own = _which_rank.own(variables)
+    who = _which_rank.who(rank, ranks, own)
+    by_gpu = who.rank is None and (_ray.is_worker() or _outer.digest_of_lists(own) not in ("", outer.call.lists))
+    if not by_gpu and who.rank in (None, outer.call.rank) and who.ranks in (None, outer.call.ranks):
+        return None
+    if not by_gpu and outer.call.rank is not None and who.ranks in (None, outer.call.ranks):
+        return who, _cpus(outer, before)  # another rank of the same job
+    return who, Cpus(before, None, before in (outer.home.cpus, outer.home.training))
+
+
+def _find_and_move(who: Who, cpus: Cpus, plan: str | None, before: frozenset[int], errors: list[str]) -> Binding:
+    global _last  # noqa: PLW0603  a binding belongs to the process
+    pins = bool(_thread_counts.pinning_in(os.environ))
+    done = _move(_which_home.find(who, plan, os.environ, cpus), (who, cpus), before, errors, pins)
     _last = _Last(os.getpid(), os.environ.get("ZF_BINDING", ""), who, done.source)
     return done
 
@@ -105,6 +138,9 @@ def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, s
 def _ignored(rank: int | None, ranks: int | None, home: Home, variables: Mapping[str, str]) -> list[str]:
     """Returns a sentence if the arguments are not those by which this process was bound."""
     last = _last_here()
+    outer = _outer.find(os.environ)
+    if last is None and outer is not None and outer.call is not None:  # of a process above, and they agree
+        return []
     was = Who(home.rank, _ranks_of_exec(variables), "") if last is None else last.who
     differing = [f"{name}={given}" for name, given, had in (("rank", rank, was.rank), ("ranks", ranks, was.ranks))
                  if given is not None and given != had]
@@ -136,49 +172,80 @@ def _mask_of_process(is_pinned: bool) -> frozenset[int]:
     return max((thread.cpus for thread in _own_threads.all_threads()), key=len) if is_pinned else main
 
 
-def _cpus(before: frozenset[int]) -> Cpus:
-    """Returns which CPUs count. If this process has the mask that zf-tune exec gave to another rank, which started it,
-    that is not the job's."""
-    outer = _outer()
-    if outer is None or not outer.is_bound or before not in (outer.cpus, outer.training):
+def _cpus(outer: Outer | None, before: frozenset[int]) -> Cpus:
+    """Returns which CPUs count. If this process has the mask that was given to another rank, which started it, that is
+    not the job's: the job has what that one might use before."""
+    if outer is None or before not in (outer.home.cpus, outer.home.training):
         return Cpus(before)
-    return Cpus(_which_home.everything(), outer)
+    if outer.allowed is None:
+        raise NotBound("which CPUs this job has is not known: ZF_BINDING is set, and ZF_ALLOWED is not. Start it with "
+                       "the zf-tune exec of this version")
+    return Cpus(outer.allowed, outer.home)
 
 
-def _outer() -> Home | None:
-    """Returns the home of ZF_BINDING, whoever's it is."""
-    try:
-        return _home.parse(os.environ.get("ZF_BINDING", ""))
-    except ValueError:
-        return None
-
-
-def _move(found: Found, before: frozenset[int], said: list[str], is_pinned: bool) -> Binding:
+def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], said: list[str],
+          is_pinned: bool) -> Binding:
+    """`call`: whom the home was found for; None: it is set anew."""
     home = found.home
-    notes, errors = list(found.notes), list(said)
-    outer = _outer()
-    counts = _thread_counts.counts_for(home.threads, "" if outer is None else str(outer.threads), os.environ,
+    outer = _outer.find(os.environ)
+    counts = _thread_counts.counts_for(home.threads, "" if outer is None else str(outer.home.threads), os.environ,
                                        _thread_counts.launchers_own(os.environ, _rays_threads()))
-    moves = _own_threads.move(before, home.cpus) if before != home.cpus else _own_threads.Moves(0, "")
-    if _own_threads.main_cpus() == before != home.cpus:  # refused: nobody is to take this process for a bound one
-        return Binding(home.rank, found.source, errors=(*errors, moves.problem), notes=tuple(notes))
-    refused = _memory.prefer(home.mems) if home.mems else ""
-    _tell_runtime(found, counts.set)
-    threads = _thread_counts.apply(os.environ)
-    regions = _regions.count()
+    _moved_threads.expect(home, home.cpus)
+    try:
+        moves = _own_threads.move(before, home.cpus) if before != home.cpus else _own_threads.Moves(0, "")
+        now = _own_threads.main_cpus()
+        if now == before != home.cpus:  # refused: nobody is to take this process for a bound one
+            raise NotBound(moves.problem)
+        if call is not None and call[0].ranks != 1 and not is_pinned and now == home.cpus != before:
+            _need_alone(home, before)
+    except NotBound as refused:
+        _moved_threads.expect_no_more()
+        return Binding(home.rank, found.source, errors=(*said, str(refused)), notes=tuple(found.notes))
+    _tell_runtime(found, call, counts.set)
+    return _done(found, moves, counts, said, is_pinned)
+
+
+def _need_alone(home: Home, before: frozenset[int]) -> None:
+    """Moves all threads back and raises NotBound if another rank of this job has been bound to some of these CPUs
+    meanwhile."""
+    other = _peers.bound_on(home.cpus, before)
+    if other is None:
+        return
+    _own_threads.move(home.cpus, before)
+    raise NotBound(f"{_cpu_lists.in_words(home.cpus)} would be this rank's, and process {other.pid} of this job has "
+                   f"bound itself to {_cpu_lists.in_words(other.cpus)} meanwhile")
+
+
+def _done(found: Found, moves: _own_threads.Moves, counts: _thread_counts.Counts, said: list[str],
+          is_pinned: bool) -> Binding:
+    """Does what follows a move, and reads back. What fails is an error of a process that is bound all the same."""
+    home = found.home
+    notes, errors = list(found.notes), [*said, *filter(None, [moves.problem])]
+
+    def tried(what: str, call: Callable[[], _T], otherwise: _T) -> _T:
+        try:
+            return call()
+        except Exception as error:  # of torch, of a library, or a fault of ours: the job can train all the same
+            errors.append(f"{what} failed with {type(error).__name__}: {error}")
+            return otherwise
+
+    refused = tried("preferring memory", lambda: _memory.prefer(home.mems), "it failed") if home.mems else ""
+    none: dict[str, int] = {}
+    threads = tried("setting the numbers of threads", lambda: _thread_counts.apply(os.environ), none)
+    regions = tried("counting CPUs in a region", _regions.count, _regions.Regions(None, None))
     now = _own_threads.main_cpus()
-    if moves.problem or (now != home.cpus and not is_pinned):
-        errors.append(moves.problem or f"the main thread has {_cpu_lists.in_words(now)} instead of "
-                                       f"{_cpu_lists.in_words(home.cpus)}")
+    if not moves.problem and now != home.cpus and not is_pinned:
+        errors.append(f"the main thread has {_cpu_lists.in_words(now)} instead of {_cpu_lists.in_words(home.cpus)}")
     for where, region in (("a parallel region", regions.forward), ("a backward", regions.backward)):
         if region is not None and not region.cpus <= home.cpus:
             errors.append(f"{where} runs on {_cpu_lists.in_words(region.cpus)}, outside the home")
     notes += [counts.note] if counts.note else []
     notes += [f"{refused}: a page goes to the node of the CPU that touches it first"] if refused else []
-    _moved_threads.expect(home)
+    elsewhere = tried("reading where the memory lies", lambda: _memory.share_elsewhere(home.mems), None)
+    tried("listing the threads", _moved_threads.remember, None)
     return Binding(home.rank, found.source, found.plan, home.cpus, frozenset() if refused else home.mems, moves.moved,
-                   _left(home.cpus), threads, regions.forward, regions.backward,
-                   _memory.share_elsewhere(home.mems) if home.mems else None, tuple(notes), tuple(errors))
+                   _left(home.cpus), threads, regions.forward, regions.backward, elsewhere if home.mems else None,
+                   tuple(notes), tuple(errors))
 
 
 def _rays_threads() -> str | None:
@@ -189,7 +256,7 @@ def _rays_threads() -> str | None:
     return _ray.default_threads()
 
 
-def _tell_runtime(found: Found, counts: Mapping[str, str]) -> None:
+def _tell_runtime(found: Found, call: tuple[Who, Cpus] | None, counts: Mapping[str, str]) -> None:
     """Sets what zf-tune exec would set, for our runtime in this process, and for processes that it starts."""
     home = found.home
     if found.plan_path:
@@ -200,6 +267,9 @@ def _tell_runtime(found: Found, counts: Mapping[str, str]) -> None:
         of_launcher = ""
     os.environ.update(counts, ZF_BINDING=home.line, ZF_RANK=str(home.rank), ZF_OPTIMIZER_CPUS=home.optimizer,
                       ZF_RANK_FROM=of_launcher)
+    if call is not None:
+        os.environ.update(_outer.variables_of_call(call[0], home.line, os.environ),
+                          ZF_ALLOWED=_cpu_lists.text_of(call[1].seen))
 
 
 def _left(cpus: frozenset[int]) -> tuple[LeftThread, ...]:

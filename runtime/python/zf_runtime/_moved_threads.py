@@ -4,6 +4,7 @@ verify --watch looks on."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ from ._home import Home
 
 _AFTER_STEPS = 20
 _AFTER_S = 60
+_NAME = "zf-look"  # zf-tune verify --watch looks for it
 # Threads with these names place themselves when they begin, near a GPU or a network card.
 _PLACE_THEMSELVES = ("NCCL", "RCCL", "nccl", "ib_", "mlx", "ucx", "cuda")
 # These frameworks divide a home by themselves, and the plan knows it.
@@ -47,22 +49,42 @@ class _Watch:
         self.since = time.monotonic()
         self.first_step: int | None = None
         self.has_looked = False
+        self.is_over = threading.Event()
 
 
 _watch = _Watch()
 
 
-def expect(home: Home) -> None:
-    """Remembers the masks that all threads have now, after bind(), and looks 60 s later unless an optimizer of ours
-    steps by then."""
+def expect(home: Home, cpus: frozenset[int] | None = None) -> None:
+    """Looks 60 s from now unless an optimizer of ours steps by then. To be called before threads are moved to these
+    CPUs: the thread that will look stands there already, so that zf-tune verify --watch knows who moves the others."""
     global _watch  # noqa: PLW0603  masks belong to the process
+    expect_no_more()
     _watch = _Watch()
     _watch.home = home
+    stands = threading.Event()
+    threading.Thread(target=_look_later, args=[_watch, cpus, stands], name=_NAME, daemon=True).start()
+    stands.wait()
+
+
+def expect_unless_expected(home: Home) -> None:
+    """Does the same in a process that bind() finds bound, once."""
+    if _watch.home is None or _watch.pid != os.getpid():
+        expect(home)
+        remember()
+
+
+def remember() -> None:
+    """Remembers the masks that all threads have now, after bind()."""
     _watch.threads = {(thread.tid, thread.started): thread.cpus for thread in _own_threads.all_threads()}
-    timer = threading.Timer(_AFTER_S, _look_without_optimizer, [_watch])
-    timer.name = "zf-look"
-    timer.daemon = True
-    timer.start()
+
+
+def expect_no_more() -> None:
+    """Takes expect() back."""
+    global _watch  # noqa: PLW0603
+    if _watch.pid == os.getpid():
+        _watch.is_over.set()
+    _watch = _Watch()
 
 
 def look(step_number: int) -> list[Moved]:
@@ -79,6 +101,17 @@ def look(step_number: int) -> list[Moved]:
     if step_number - watch.first_step + 1 < _AFTER_STEPS:
         return []
     return _look(watch, f"in the first {_AFTER_STEPS} steps")
+
+
+def _look_later(watch: _Watch, cpus: frozenset[int] | None, stands: threading.Event) -> None:
+    with contextlib.suppress(OSError):  # a mask that is refused is refused to the others, too
+        if cpus is not None:
+            os.sched_setaffinity(0, cpus)
+    with contextlib.suppress(OSError), open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as name:
+        name.write(_NAME)
+    stands.set()
+    if not watch.is_over.wait(_AFTER_S):
+        _look_without_optimizer(watch)
 
 
 def _look_without_optimizer(watch: _Watch) -> None:

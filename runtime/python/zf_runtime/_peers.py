@@ -45,9 +45,10 @@ class Bound(NamedTuple):
     cpus: frozenset[int]
 
 
-def bound_on(cpus: frozenset[int]) -> Bound | None:
-    """Returns another rank of this job that has some of these CPUs, and not the mask that this one has."""
-    here = os.sched_getaffinity(os.getpid())
+def bound_on(cpus: frozenset[int], before: frozenset[int] | None = None) -> Bound | None:
+    """Returns another rank of this job that has some of these CPUs, and not the mask that this one has, or had
+    before."""
+    here = os.sched_getaffinity(os.getpid()) if before is None else before
     for peer in others():
         try:
             mask = os.sched_getaffinity(peer.pid)

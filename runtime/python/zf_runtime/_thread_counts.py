@@ -90,7 +90,7 @@ def apply(variables: Mapping[str, str]) -> dict[str, int]:
     """Sets the numbers of libraries that have read their variables already. Returns what torch and each other library
     that could be asked has now."""
     threads = {name: int(first) for name in VARIABLES
-               for first in [variables.get(name, "").partition(",")[0]] if first.isdigit()}
+               for first in [variables.get(name, "").partition(",")[0]] if first.isdigit() and int(first) > 0}
     has: dict[str, int] = {}
     torch: Any = sys.modules.get("torch")
     of_torch = threads.get("MKL_NUM_THREADS", threads.get("OMP_NUM_THREADS"))

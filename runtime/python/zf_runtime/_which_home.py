@@ -9,22 +9,16 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from . import _ask_tune, _cpu_lists, _home, _peers, _which_gpus, _which_rank
+from . import _ask_tune, _cpu_lists, _home, _node_gpus, _outer, _peers, _plan_files, _which_gpus, _which_rank
 from ._ask_tune import TuneError
-from ._environment import COUNTING_VARIABLES
 from ._home import Home
+from ._node_gpus import RANKS
+from ._plan_files import NotBound, everything
 from ._thread_counts import VARIABLES, pinning_in
 from ._which_gpus import VISIBLE, Gpus
 from ._which_rank import Who
 
 PLANS = "/etc/zf-tune/plans"
-_OURS = ("ZF_BINDING", "ZF_RANK", "ZF_RANK_FROM", "ZF_PLAN", "ZF_OPTIMIZER_CPUS")
-# What says how many ranks run here, and which of them this is. Slurm's others also say which GPUs and CPUs a step has.
-_RANKS = (*COUNTING_VARIABLES, "SLURM_NTASKS_PER_NODE")
-
-
-class NotBound(Exception):
-    """Why this process has no home. The text is one sentence."""
 
 
 class Found(NamedTuple):
@@ -38,26 +32,21 @@ class Found(NamedTuple):
 
 
 class Cpus(NamedTuple):
-    """Whose CPUs count: those that this process may use now, or all that its job may use if zf-tune exec gave the
-    present mask to another rank, whose home that is."""
+    """Whose CPUs count."""
 
-    seen: frozenset[int]
-    of_others: Home | None = None
+    seen: frozenset[int]  # those of this process now; of the job, if its present mask is another rank's home
+    of_others: Home | None = None  # that home
+    are_divided: bool = False  # the job has these alone: they are the home of a process that has started its ranks
 
-
-def everything() -> frozenset[int]:
-    """Returns all CPUs that the kernel may know. It gives a thread those of them that its cpuset has."""
-    try:
-        with open("/sys/devices/system/cpu/possible") as file:
-            return _cpu_lists.parse(file.read())
-    except OSError:  # a container without /sys
-        return frozenset(range(8192))
+    def of_plan(self) -> frozenset[int]:
+        """Returns those for which plans are made."""
+        return self.seen if self.are_divided else everything()
 
 
 def find(who: Who, plan: str | None, variables: Mapping[str, str], cpus: Cpus) -> Found:
     """Returns the home of this process. `plan`: a path; None: ZF_PLAN names it, else that of this node's class in
     /etc/zf-tune/plans is taken, else there is none. Raises NotBound."""
-    inherited = {name: value for name, value in variables.items() if name not in (*_OURS, *VARIABLES)}
+    inherited = {name: value for name, value in variables.items() if name not in (*_outer.OURS, *VARIABLES)}
     path = plan or variables.get("ZF_PLAN") or _plan_of_class(inherited)
     try:
         own = _which_rank.own(variables)
@@ -84,13 +73,14 @@ def _plan_of_class(variables: Mapping[str, str]) -> str | None:
 
 def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str, str], cpus: Cpus) -> Found:
     """`own`: the variables that are about this process."""
-    plan = _read(path)
+    plan = _plan_files.read(path)
     rank, source = who.rank, who.source
     if rank is None and len(plan["ranks"]) == 1:
+        _node_gpus.need_no_other_gpu(path, plan, who, variables, own)
         rank, source = 0, "the only rank of the plan"
     if rank is None:
         gpus = _which_gpus.find(who.ranks, own)
-        rank, source = _rank_of_gpu(gpus, plan, variables), f"GPU {gpus.names[0]}"
+        rank, source = _node_gpus.rank_of_gpu(gpus, plan, variables), f"GPU {gpus.names[0]}"
     if _ask_tune.find() is None:
         return Found(_as_it_stands(plan, path, rank, who, cpus), source, path, path, [])
     if _which_gpus.has_own_list(own):  # it is not to be compared with the plan's GPUs
@@ -113,10 +103,10 @@ def _apart(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus) -> Fo
     """Returns the home without a plan. If another rank of this job has some of it already, as it could not see this one
     when it was bound, their numbers decide."""
     found = _without_plan(who, gpus, variables, cpus)
-    if (who.ranks or 1) == 1 or pinning_in(variables):  # OpenMP then gives masks, too
+    if who.ranks == 1 or pinning_in(variables):  # OpenMP then gives masks, too
         return found
     other = _peers.bound_on(found.home.cpus)
-    if other is not None and gpus.names:
+    if other is not None and gpus.names and who.ranks is not None:
         note = f"process {other.pid} of this job was bound before to {_cpu_lists.in_words(other.cpus)}"
         found = _without_plan(who, Gpus(note=f"{note}: the numbers of the ranks decide"), variables, cpus)
         other = _peers.bound_on(found.home.cpus)
@@ -132,10 +122,10 @@ def _without_plan(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus
     if _ask_tune.find() is None:
         raise NotBound("no plan is named, and without one zf-tune is needed, which was not found: name a plan (plan=, "
                        "ZF_PLAN), install zf-tune, or set ZF_TUNE_BINARY")
-    of_node = {name: value for name, value in variables.items() if name not in (*_RANKS, *VISIBLE)}
+    of_node = {name: value for name, value in variables.items() if name not in (*RANKS, *VISIBLE)}
     with tempfile.TemporaryDirectory(prefix="zf-bind-") as folder:
         path = os.path.join(folder, "plan.json")
-        cut = _cut(path, who, gpus, variables, of_node)
+        cut = _cut(path, who, gpus, variables, of_node, cpus.of_plan())
         try:
             launch = _launch(path, cut.rank, cut.ranks, of_node, cpus)
         except TuneError as error:
@@ -144,42 +134,52 @@ def _without_plan(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus
     return Found(_home_in(launch), cut.source, cut.words, "", [*filter(None, (gpus.note, cut.note)), *notes])
 
 
-def _cut(path: str, who: Who, gpus: Gpus, variables: Mapping[str, str], of_node: Mapping[str, str]) -> _Cut:
-    """Writes the plan."""
+def _cut(path: str, who: Who, gpus: Gpus, variables: Mapping[str, str], of_node: Mapping[str, str],
+         cpus: frozenset[int]) -> _Cut:
+    """Writes the plan for these CPUs."""
     if not gpus.names and who.ranks is not None and not gpus.why_unknown:
-        return _by_number(path, who, of_node)
-    plan = _make_plan(path, [], of_node, everything())
+        return _by_number(path, who, of_node, cpus)
+    # GPUs that are hidden from this process count: others may have them.
+    plan = _plan_files.make(path, ["--all-gpus"], of_node, cpus)
     of_plan = [str(entry["gpu"]["pci"]) for entry in plan["ranks"] if entry.get("gpu")]
+    try:
+        usable = _node_gpus.usable(of_node)
+    except _node_gpus.HiddenGpu as hidden:
+        if (who.ranks or 1) == 1:
+            raise NotBound(f"{hidden}: name a plan for all (plan=)") from None
+        cut = _by_number(path, who, of_node, cpus)
+        return cut._replace(note=f"{hidden}: the ranks divide the whole node by their numbers")
     if not of_plan:
-        return _by_number(path, who, of_node)
+        return _by_number(path, who, of_node, cpus)
     if gpus.why_unknown:
         raise NotBound(gpus.why_unknown)
     if not gpus.names:
-        return _by_gpu(_only_gpu(who, gpus, of_plan, variables), of_plan)
-    known = _known(gpus, of_plan, of_node)
-    if gpus.are_shared and who.rank is not None and who.ranks == len(known):
+        return _by_gpu(_node_gpus.only_gpu(who, gpus, of_plan, usable, variables), of_plan)
+    known = _node_gpus.known(gpus, of_plan, of_node)
+    if gpus.are_shared and who.rank is not None and who.ranks == len(set(known)) == len(known):
         known = [known[who.rank]]
     elif gpus.are_shared or len(known) > 1:
-        return _by_part(path, who, gpus, known, plan, of_node)
+        return _by_part(path, who, gpus, known, plan, of_node, cpus)
     return _by_gpu(known[0], of_plan)
 
 
 def _by_part(path: str, who: Who, gpus: Gpus, known: list[str], plan: dict[str, Any],
-             of_node: Mapping[str, str]) -> _Cut:
+             of_node: Mapping[str, str], cpus: frozenset[int]) -> _Cut:
     """Writes a plan for the homes that GPUs have in a plan for all: for the ranks that share them, or for this process
     alone."""
+    known = sorted(set(known))  # MIG instances may be of one
     named = f"GPU{'' if len(known) == 1 else 's'} {', '.join(known)}"
     sharing = who if gpus.are_shared else Who(0, 1, named)
-    with_list = {**of_node, gpus.variable: ",".join(gpus.names)}
+    with_list = {**of_node, **gpus.lists}
     homes = {entry["gpu"]["pci"]: _home.of_plan(plan, entry["rank"]).whole for entry in plan["ranks"]}
     if homes.keys() == set(known):
-        return _by_number(path, sharing, with_list)
+        return _by_number(path, sharing, with_list, cpus)
     part = frozenset().union(*(homes[address] for address in known))
     try:
         return _by_number(path, sharing, with_list, part, f" on the CPUs of {named}")
     except TuneError as error:  # they have too few cores: all ranks get the same answer
         why, _, _ = str(error).removeprefix("zf-tune: ").partition(";")  # what it advises is for the whole node
-        cut = _by_number(path, sharing, with_list)
+        cut = _by_number(path, sharing, with_list, cpus)
         return cut._replace(note="the ranks divide the whole node, as they cannot divide "
                                  f"{_cpu_lists.in_words(part)} of {named}: {why}")
 
@@ -190,81 +190,26 @@ def _by_gpu(address: str, of_plan: list[str]) -> _Cut:
                 f"a plan for {'the GPU' if ranks == 1 else f'all {ranks} GPUs'} of this node")
 
 
-def _by_number(path: str, who: Who, variables: Mapping[str, str], cpus: frozenset[int] | None = None,
-               where: str = "") -> _Cut:
-    """Writes a plan for as many ranks as the job has. `cpus`: those that they divide; None: all."""
+def _by_number(path: str, who: Who, variables: Mapping[str, str], cpus: frozenset[int], where: str = "") -> _Cut:
+    """Writes a plan for as many ranks as the job has, which divide these CPUs."""
     if who.rank is None:
         raise NotBound("nothing says which rank this process is: give rank= and ranks=, or name a plan")
     if who.ranks is None:
         raise NotBound(f"it is rank {who.rank} ({who.source}), but nothing says of how many: give ranks=")
-    _make_plan(path, ["--ranks", str(who.ranks)], variables, everything() if cpus is None else cpus)
+    _plan_files.make(path, ["--ranks", str(who.ranks)], variables, cpus)
     return _Cut(who.rank, who.ranks, who.source,
                 f"a plan for {who.ranks} rank{'' if who.ranks == 1 else 's'}{where}")
-
-
-def _only_gpu(who: Who, gpus: Gpus, of_plan: list[str], variables: Mapping[str, str]) -> str:
-    """Returns the address of the GPU of this rank, where nothing says of how many; or of the node's only one."""
-    if who.rank is None and len(of_plan) == 1:
-        return of_plan[0]
-    if who.rank is None:
-        raise NotBound(f"{gpus.why_none}, this node has {len(of_plan)}, and nothing says which rank it is: give rank= "
-                       "and ranks=")
-    seen = {name: value for name, value in variables.items() if name not in _RANKS}
-    address = _gpus_of_ranks(who.rank + 1, seen)[who.rank]
-    if address is None or address not in of_plan:
-        raise NotBound(f"the GPU of rank {who.rank} cannot be found among the GPUs of this node "
-                       f"({', '.join(of_plan)}): give ranks=")
-    return address
-
-
-def _rank_of_gpu(gpus: Gpus, plan: dict[str, Any], variables: Mapping[str, str]) -> int:
-    """Returns the rank to which the plan gives the GPU of this process."""
-    why = f"nothing says which of the plan's {len(plan['ranks'])} ranks this process is"
-    if len(gpus.names) != 1 or gpus.are_shared:
-        raise NotBound(f"{why}, and {gpus.why_none}: give rank=")
-    address, = _addresses(gpus, variables)
-    found = [entry["rank"] for entry in plan["ranks"] if entry.get("gpu", {}).get("pci") == address]
-    if address is None or len(found) != 1:
-        raise NotBound(f"{why}, and it does not say whose GPU {gpus.names[0]} is: give rank=")
-    return int(found[0])
-
-
-def _known(gpus: Gpus, of_plan: list[str], variables: Mapping[str, str]) -> list[str]:
-    """Returns the PCI addresses of GPUs of this node."""
-    known = []
-    for name, address in zip(gpus.names, _addresses(gpus, variables)):
-        if address is None or address not in of_plan:
-            raise NotBound(f"GPU {name} cannot be found among the GPUs of this node ({', '.join(of_plan)}): give rank= "
-                           "and a plan")
-        known.append(address)
-    return known
-
-
-def _addresses(gpus: Gpus, variables: Mapping[str, str]) -> list[str | None]:
-    """Returns the PCI addresses of GPUs; None for one that zf-tune does not know."""
-    seen = {name: value for name, value in variables.items() if name not in (*_RANKS, *VISIBLE)}
-    return _gpus_of_ranks(len(gpus.names), seen | {gpus.variable: ",".join(gpus.names)})
-
-
-def _gpus_of_ranks(ranks: int, variables: Mapping[str, str]) -> list[str | None]:
-    with tempfile.TemporaryDirectory(prefix="zf-bind-") as folder:
-        plan = _make_plan(os.path.join(folder, "plan.json"), ["--ranks", str(ranks)], variables, everything())
-    return [entry.get("gpu", {}).get("pci") for entry in plan["ranks"]]
-
-
-def _make_plan(path: str, options: list[str], variables: Mapping[str, str], cpus: frozenset[int]) -> dict[str, Any]:
-    """Makes a plan for those of these CPUs that this node's job may have. Every rank makes the same one."""
-    _ask_tune.run("plan", "-q", "-o", path, *options, variables=variables, cpus=cpus)
-    return _read(path)
 
 
 def _launch(path: str, rank: int, ranks: int | None, variables: Mapping[str, str], cpus: Cpus) -> _ask_tune.Launch:
     """Asks zf-tune for the home of a rank, where `ranks` run; None: as many as the plan has, or the launcher says."""
     if ranks is not None:  # as a launcher would say it
-        others = {name: value for name, value in variables.items() if name not in _RANKS}
+        others = {name: value for name, value in variables.items() if name not in RANKS}
         variables, given = others | {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks)}, None
     else:
         given = rank
+    if cpus.are_divided:
+        return _ask_tune.launch(path, given, variables, cpus.seen, are_jobs=True)
     if cpus.of_others is not None:
         # The mask is another rank's. What the job may use was that of zf-tune exec, if it gave that rank this home.
         other = _home_in(_ask_tune.launch(path, cpus.of_others.rank, variables, cpus.seen))
@@ -299,14 +244,3 @@ def _as_it_stands(plan: dict[str, Any], path: str, rank: int, who: Who, cpus: Cp
     if lost:
         raise NotBound(f"{path} has {_cpu_lists.in_words(lost)}, not allowed here; {without}")
     return home
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            plan = json.load(file)
-        if not isinstance(plan, dict) or not str(plan.get("schema")).startswith("zf-plan/") or not plan["ranks"]:
-            raise ValueError("it is not a plan of zf-tune")
-    except (OSError, ValueError, KeyError) as error:
-        raise NotBound(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return plan

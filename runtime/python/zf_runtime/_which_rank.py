@@ -18,24 +18,40 @@ class Who(NamedTuple):
 
 
 def who(rank: int | None, ranks: int | None, variables: Mapping[str, str]) -> Who:
-    """Returns what is known by the arguments of bind(), else by the launcher's variables, else by Ray Train.
-    `variables` are those that are about this process: see own(). Raises RuntimeError if a variable is malformed or
-    contradicts another."""
+    """Returns what is known by the arguments of bind(), else by the launcher's variables, else by Ray Train. Whoever
+    gives the same rank as the argument says of how many. `variables` are those that are about this process: see own().
+    Raises RuntimeError if a variable is malformed or contradicts another, unless rank= is given."""
     source = "" if rank is None else "rank="
-    if rank is None:
-        by_launcher = local_rank(variables)
-        if by_launcher is not None:
-            rank, source = by_launcher
-            count = launched_ranks(variables)
-            ranks = ranks if ranks is not None or count is None else count.value
-    if rank is None:
-        by_train = _ray.train_rank()
-        if by_train is not None:
-            rank, source = by_train[0], "Ray Train"
-            ranks = by_train[1] if ranks is None else ranks
-    if rank is not None and ranks is not None and not 0 <= rank < ranks:
-        raise RuntimeError(f"rank {rank} of {ranks}: local ranks count from 0")
+    try:
+        known = _by_launcher(variables) or _by_train()
+    except RuntimeError:
+        if rank is None:
+            raise
+        known = None
+    if known is not None and rank in (None, known.rank):
+        rank, source = (known.rank, known.source) if rank is None else (rank, source)
+        ranks = known.ranks if ranks is None else ranks
+    if rank is not None and rank < 0:
+        raise RuntimeError(f"rank={rank}: local ranks count from 0")
+    if ranks is not None and ranks < 1:
+        raise RuntimeError(f"ranks={ranks}: there is at least one")
+    if rank is not None and ranks is not None and rank >= ranks:
+        raise RuntimeError(f"rank {rank} ({source}) is not below the number of ranks here, which is {ranks}: correct "
+                           "rank= or ranks=")
     return Who(rank, ranks, source)
+
+
+def _by_launcher(variables: Mapping[str, str]) -> Who | None:
+    rank = local_rank(variables)
+    if rank is None:
+        return None
+    count = launched_ranks(variables)
+    return Who(rank.value, None if count is None else count.value, rank.variable)
+
+
+def _by_train() -> Who | None:
+    found = _ray.train_rank()
+    return None if found is None else Who(*found, "Ray Train")
 
 
 def own(variables: Mapping[str, str]) -> dict[str, str]:

@@ -65,6 +65,21 @@ TEST(ThreadWatch, AMovedThreadIsNamedOnceAndAgainWhenItMovesBack) {
   EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("0-63"), cpus("0-7")}));
 }
 
+TEST(ThreadWatch, AProcessThatBindsItselfIsNoAlarm) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-7")};
+  job.threads[kOther] = {2, cpus("0-7")};
+  ThreadSource source = job.source();
+  source.binding_to = [](int pid) { return pid == 100 ? std::optional(cpus("0-3")) : std::nullopt; };
+  ThreadWatch watch(source);
+  watch.look();
+  job.threads[kMain].cpus = cpus("0-3");
+  job.threads[kOther].cpus = cpus("4-7");
+  EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kOther, cpus("0-7"), cpus("4-7")}));
+  job.threads[kMain].cpus = cpus("0-63");
+  EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("0-3"), cpus("0-63")}));
+}
+
 TEST(ThreadWatch, AThreadMayPlaceItselfInItsFirstSecondHoweverOftenItWasSeen) {
   Job job;
   job.threads[kMain] = {1, cpus("0-7")};

@@ -1,0 +1,116 @@
+"""Which GPUs of this node a process has: finds them by what zf-tune says of the lists and the device nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from . import _ask_tune, _plan_files, _which_gpus
+from ._environment import COUNTING_VARIABLES
+from ._plan_files import NotBound, everything
+from ._which_gpus import VISIBLE, Gpus
+from ._which_rank import Who
+
+# What says how many ranks run here, and which of them this is. Slurm's others also say which GPUs and CPUs a step has.
+RANKS = (*COUNTING_VARIABLES, "SLURM_NTASKS_PER_NODE")
+
+
+class HiddenGpu(Exception):
+    """Why the homes of GPUs are not known. The text is one sentence."""
+
+
+def usable(variables: Mapping[str, str]) -> list[str]:
+    """Returns the PCI addresses of the GPUs that this process may use. Raises HiddenGpu if this node has GPUs that are
+    hidden otherwise than by their device nodes: then the plan for all GPUs lacks them."""
+    gpus = json.loads(_probe(variables))["gpus"]
+    for gpu in gpus:
+        if not gpu["usable"] and not gpu["why_unusable"].startswith("/dev/"):
+            raise HiddenGpu(f"GPU {gpu['pci']} of this node is not for this process ({gpu['why_unusable']}), and may "
+                            "be another's, whose CPUs are not known")
+    return [gpu["pci"] for gpu in gpus if gpu["usable"]]
+
+
+def only_gpu(who: Who, gpus: Gpus, of_plan: list[str], usable: list[str], variables: Mapping[str, str]) -> str:
+    """Returns the address of the GPU of this rank, where nothing says of how many; or of the only one here."""
+    if who.rank is None and len(usable) == 1 and usable[0] in of_plan:
+        return usable[0]
+    if who.rank is None:
+        raise NotBound(f"{gpus.why_none}, this node has {len(of_plan)}, and nothing says which rank it is: give rank= "
+                       "and ranks=")
+    seen = {name: value for name, value in variables.items() if name not in RANKS}
+    address = _gpus_of_ranks(who.rank + 1, seen)[who.rank]
+    if address is None or address not in of_plan:
+        raise NotBound(f"the GPU of rank {who.rank} cannot be found among the GPUs of this node "
+                       f"({', '.join(of_plan)}): give ranks=")
+    return address
+
+
+def rank_of_gpu(gpus: Gpus, plan: dict[str, Any], variables: Mapping[str, str]) -> int:
+    """Returns the rank to which the plan gives the GPU of this process."""
+    why = f"nothing says which of the plan's {len(plan['ranks'])} ranks this process is"
+    if len(gpus.names) != 1 or gpus.are_shared:
+        raise NotBound(f"{why}, and {gpus.why_none}: give rank=")
+    address, = _addresses(gpus, variables)
+    found = [entry["rank"] for entry in plan["ranks"] if entry.get("gpu", {}).get("pci") == address]
+    if address is None or len(found) != 1:
+        raise NotBound(f"{why}, and it does not say whose GPU {gpus.names[0]} is: give rank=")
+    return int(found[0])
+
+
+def need_no_other_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mapping[str, str],
+                       own: Mapping[str, str]) -> None:
+    """Raises NotBound if this process has another GPU than the only rank of the plan: another process may be that."""
+    gpus = _which_gpus.find(who.ranks, own)
+    if gpus.why_unknown:
+        raise NotBound(gpus.why_unknown)
+    if not gpus.names:
+        return
+    entry = plan["ranks"][0]
+    of_rank = [str(gpu["pci"]) for gpu in (entry.get("gpu"), *entry.get("more_gpus", [])) if gpu]
+    mine: list[str | None]
+    if _ask_tune.find() is None:
+        names = {str(gpu.get(key)) for gpu in (entry.get("gpu") or {},) for key in ("uuid", "cuda_number")}
+        mine = [*of_rank] if set(gpus.names) & names else []
+    else:
+        mine = _addresses(gpus, variables)
+    if of_rank and not set(mine) & set(of_rank):
+        raise NotBound(f"the only rank of {path} has GPU {', '.join(of_rank)}, and this process has "
+                       f"{', '.join(gpus.names)}: give rank=, or make a plan for all GPUs")
+    if not of_rank and _ask_tune.find() is not None and _count(variables) > len(mine):
+        raise NotBound(f"the only rank of {path} has no GPU, this process has {', '.join(gpus.names)}, and others may "
+                       "have the others of this node: give rank=, or make a plan for all GPUs")
+
+
+def _count(variables: Mapping[str, str]) -> int:
+    """Returns how many GPUs this node has, also if this process cannot use them."""
+    return len(json.loads(_probe(variables))["gpus"])
+
+
+def _probe(variables: Mapping[str, str]) -> str:
+    return _ask_tune.run("probe", "--format", "json", variables=variables, cpus=everything())
+
+
+def known(gpus: Gpus, of_plan: list[str], variables: Mapping[str, str]) -> list[str]:
+    """Returns the PCI addresses of GPUs of this node."""
+    known = []
+    for name, address in zip(gpus.names, _addresses(gpus, variables)):
+        if address is None or address not in of_plan:
+            raise NotBound(f"GPU {name} cannot be found among the GPUs of this node ({', '.join(of_plan)}): give rank= "
+                           "and a plan")
+        known.append(address)
+    return known
+
+
+def _addresses(gpus: Gpus, variables: Mapping[str, str]) -> list[str | None]:
+    """Returns the PCI addresses of GPUs; None for one that zf-tune does not know."""
+    seen = {name: value for name, value in variables.items() if name not in (*RANKS, *VISIBLE)}
+    return _gpus_of_ranks(len(gpus.names), {**seen, **gpus.lists})
+
+
+def _gpus_of_ranks(ranks: int, variables: Mapping[str, str]) -> list[str | None]:
+    with tempfile.TemporaryDirectory(prefix="zf-bind-") as folder:
+        plan = _plan_files.make(os.path.join(folder, "plan.json"), ["--ranks", str(ranks)], variables, everything())
+    return [entry.get("gpu", {}).get("pci") for entry in plan["ranks"]]
