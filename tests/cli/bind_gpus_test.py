@@ -1,6 +1,7 @@
 """zf_runtime.bind() without a plan, on a node with GPUs: each process gets the home of its GPU in a plan for all of
 them, so ranks that know nothing of each other agree. The GPUs are mounted over those of this machine."""
 
+import functools
 import json
 import os
 import shutil
@@ -72,7 +73,11 @@ class BindGpus(MountedGpusTest):
         self.gpus = self.nvidia(2)
         self.write(*self.gpus)
         self.probe()  # skips where GPUs cannot be mounted
-        self.homes = [self.bind(CUDA_VISIBLE_DEVICES=str(gpu)) for gpu in (0, 1)]
+
+    @functools.cached_property
+    def homes(self) -> list[dict]:
+        """What bind() does with each GPU alone."""
+        return [self.bind(CUDA_VISIBLE_DEVICES=str(gpu)) for gpu in (0, 1)]
 
     def bind(self, *arguments: int, before=(), **variables: str) -> dict:
         """Runs bind() with these GPUs, and without zf-tune's own variables. Returns what it did."""

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from frameworks_case import PYTHON, framework_environment, free_port, need_environment
-from ray_case import RAY_PYTHON, need_ray
+from ray_case import RAY_PYTHON, RAY_VARIABLES, need_ray
 from zf_cli import BINARY, SOURCE, CommandTest, parse_cpus
 
 PAGE = (SOURCE / "docs/bind.md").read_text()
@@ -67,7 +67,7 @@ class BindPage(CommandTest):
 
     def test_ray_binds(self):
         need_ray()
-        self.assert_two_ranks(self.run_example(RAY_PYTHON, "train.py", script=examples()["Ray"][1]))
+        self.assert_two_ranks(self.run_example(RAY_PYTHON, "train.py", script=examples()["Ray"][1], **RAY_VARIABLES))
 
     def test_kubernetes_binds(self):
         """Only the command, in this machine's own control group."""

@@ -7,7 +7,7 @@ import unittest
 
 from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
 from mounted_gpus import MOUNT, MountedGpusTest
-from ray_case import RAY_PYTHON, need_ray
+from ray_case import RAY_PYTHON, RAY_VARIABLES, need_ray
 from zf_cli import BINARY, SOURCE
 
 PACKAGE = str(SOURCE / "runtime/python")
@@ -70,52 +70,34 @@ class Ray(Bind, MountedGpusTest):
         super().setUp()
         need_ray()
 
-    def workers(self, *options: str, before=(), **variables: str) -> list[dict]:
-        words = [*before, RAY_PYTHON, *job("ray_bind", *options)[1:]]
-        return self.ended(*words, RAY_USAGE_STATS_ENABLED="0", **variables)
-
-    def ray(self, *options: str, **keywords) -> list[dict]:
-        ended = self.workers(*options, **keywords)
-        self.assert_share_no_cpu(ended)
-        return ended
-
-    def test_two_workers_of_ray_train_share_no_cpu(self):
-        self.assertEqual(sorted(its["rank"] for its in self.ray("train")), [0, 1])
+    def ray(self, *parts: str, before=(), **variables: str) -> dict[str, list[dict]]:
+        """Starts a Ray for these parts of jobs/ray_bind.py. Returns what its two workers did in each."""
+        words = [*before, RAY_PYTHON, *job("ray_bind", *parts)[1:]]
+        ended = self.ended(*words, **RAY_VARIABLES, **variables)
+        return {part: [its for its in ended if its["part"] == part] for part in parts}
 
     def test_two_workers_of_a_ray_that_was_started_under_exec_share_no_cpu(self):
         """All inherit ZF_BINDING and the mask of the rank as which Ray was started."""
         plan = self.make_plan("--ranks", "2")
-        ended = self.ray("train", before=[str(TUNE), "exec", "--plan", "plan.json", "--rank", "0", "--"])
+        ended = self.ray("train", before=[str(TUNE), "exec", "--plan", "plan.json", "--rank", "0", "--"])["train"]
+        self.assert_share_no_cpu(ended)
+        self.assertEqual(sorted(its["rank"] for its in ended), [0, 1])
         self.assertEqual([set(its["cpus"]) for its in ended], [home_of(plan, rank) for rank in (0, 1)])
 
-    def test_two_actors_have_the_homes_of_the_gpus_that_ray_gave_them(self):
+    def test_workers_of_a_ray_with_gpus_have_the_homes_of_those_that_ray_gave_them(self):
+        """Actors and Ray Train's workers, which see both GPUs; also if Ray sets no list. An actor without a GPU is not
+        bound where another has one, and says why."""
         self.write(*self.nvidia(2))
         self.probe()  # skips where GPUs cannot be mounted
-        mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
-        shown = self.ray("gpus", before=mounted, OPEN="tty", REFUSED="")
-        self.assertEqual(sorted(its["visible"] for its in shown), ["0", "1"])
-        hidden = self.ray("gpus", before=mounted, OPEN="tty", REFUSED="",
-                          RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES="1")
-        self.assertEqual([its["visible"] for its in hidden], [None, None])
-        self.assertEqual([its["cpus"] for its in hidden], [its["cpus"] for its in shown])
-        for its in (*shown, *hidden):
-            self.assertRegex(its["source"], "^GPU 0000:[12]0:00.0$")
-
-    def test_two_workers_of_ray_train_have_the_homes_of_their_gpus(self):
-        """Train lists both GPUs in both workers, and Ray says which is whose."""
-        self.write(*self.nvidia(2))
-        self.probe()
-        mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
-        ended = self.ray("train", "gpus", before=mounted, OPEN="tty", REFUSED="",
-                         RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES="1")
-        self.assertEqual(sorted(its["source"] for its in ended), ["GPU 0000:10:00.0", "GPU 0000:20:00.0"])
-
-    def test_two_actors_of_which_one_has_a_gpu_share_no_cpu(self):
-        """The other is not bound, and says why."""
-        self.write(*self.nvidia(2))
-        self.probe()
-        mounted = ["unshare", "--mount", "sh", "-c", MOUNT, "sh"]
-        other, its = self.workers("mixed", before=mounted, OPEN="tty", REFUSED="")
+        did = self.ray("gpus", "hidden", "train", "mixed", before=["unshare", "--mount", "sh", "-c", MOUNT, "sh"],
+                       OPEN="tty", REFUSED="")
+        for part in ("gpus", "hidden", "train"):
+            self.assert_share_no_cpu(did[part])
+            self.assertEqual(sorted(its["source"] for its in did[part]), ["GPU 0000:10:00.0", "GPU 0000:20:00.0"])
+        self.assertEqual(sorted(its["visible"] for its in did["gpus"]), ["0", "1"])
+        self.assertEqual([its["visible"] for its in did["hidden"]], [None, None])
+        self.assertEqual(*([its["cpus"] for its in did[part]] for part in ("gpus", "hidden")))
+        other, its = did["mixed"]
         self.assert_bound(its, set(its["cpus"]))
         self.assertRegex(its["source"], "^GPU 0000:[12]0:00.0$")
         self.assertFalse(other["bound"])

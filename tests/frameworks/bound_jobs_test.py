@@ -11,14 +11,14 @@ import unittest
 from frameworks_case import FrameworkTest, framework_environment, free_port, job, lines_of
 from zf_cli import BINARY, DONE, SOURCE
 
-SECONDS = int(os.environ.get("ZF_WATCH_SECONDS", "20"))
+SECONDS = int(os.environ.get("ZF_WATCH_SECONDS", "10"))
 
 
 class BoundJobs(FrameworkTest):
     def watch(self, rank: int, *options: str):
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY,
                                             MASTER_PORT=free_port(), BOUND_RANK=str(rank))
-        words = job("bound_job", "--seconds", str(SECONDS + 10), *options)
+        words = job("bound_job", "--seconds", str(SECONDS + 4), *options)
         process = subprocess.Popen(words, cwd=self.folder, text=True, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)

@@ -1,5 +1,6 @@
-"""Two workers of Ray bind themselves, and say where they are. They are actors, or with `train` Ray Train's; with `gpus`
-each has one of Ray's two; with `mixed` the first has one, and both are told their rank."""
+"""For each of the parts that are named, two workers of one Ray bind themselves, and say where they are. In `train` they
+are Ray Train's, else actors. If `gpus` is named, each has one of Ray's two GPUs; in `hidden` Ray sets no list of them,
+and in `mixed` the first has one, the other none, and both are told their rank."""
 
 import json
 import os
@@ -9,15 +10,16 @@ import tempfile
 import ray
 import report
 
-WITH = sys.argv[1:]
+PARTS = sys.argv[1:]
+HIDE = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}
 
 
-def say_bound(rank=None, ranks=None):
+def say_bound(part, rank=None, ranks=None):
     import zf_runtime
 
     binding = zf_runtime.bind(rank, ranks)
-    said = {"pid": os.getpid(), "bound": bool(binding), "rank": binding.rank, "cpus": sorted(binding.cpus),
-            "source": binding.source, "text": str(binding), "errors": binding.errors,
+    said = {"part": part, "pid": os.getpid(), "bound": bool(binding), "rank": binding.rank,
+            "cpus": sorted(binding.cpus), "source": binding.source, "text": str(binding), "errors": binding.errors,
             "threads": report.masks_of("self"), "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
             "omp": os.environ.get("OMP_NUM_THREADS")}
     with open(os.environ["SAID"], "a") as file:  # what a worker prints may be lost
@@ -47,24 +49,33 @@ def start(gpus):
             return
 
 
+def train(gpus, folder):
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    TorchTrainer(say_bound, train_loop_config="train", torch_config=TorchConfig(backend="gloo"),
+                 scaling_config=ScalingConfig(num_workers=2, use_gpu=gpus > 0),
+                 run_config=RunConfig(storage_path=folder)).fit()
+
+
+def act(part, gpus):
+    shares = (1, 0) if part == "mixed" else (gpus / 2,) * 2
+    workers = [Worker.options(num_gpus=share, runtime_env=HIDE if part == "hidden" else None).remote()
+               for share in shares]
+    ray.get([worker.wait.remote() for worker in workers])
+    told = [(rank, 2) if part == "mixed" else () for rank in range(2)]
+    ray.get([worker.bind.remote(part, *its) for worker, its in zip(workers, told)])
+    for worker in workers:
+        ray.kill(worker)
+
+
 def main():
-    gpus = 2 if {"gpus", "mixed"} & set(WITH) else 0
+    gpus = 2 if "gpus" in PARTS else 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SAID"] = f"{folder}/said"
         start(gpus)
-        if "train" in WITH:
-            from ray.train import RunConfig, ScalingConfig
-            from ray.train.torch import TorchConfig, TorchTrainer
-
-            TorchTrainer(say_bound, torch_config=TorchConfig(backend="gloo"),
-                         scaling_config=ScalingConfig(num_workers=2, use_gpu=gpus > 0),
-                         run_config=RunConfig(storage_path=folder)).fit()
-        else:
-            shares = (1, 0) if "mixed" in WITH else (gpus / 2,) * 2
-            workers = [Worker.options(num_gpus=share).remote() for share in shares]
-            ray.get([worker.wait.remote() for worker in workers])
-            told = [(rank, 2) if "mixed" in WITH else () for rank in range(2)]
-            ray.get([worker.bind.remote(*its) for worker, its in zip(workers, told)])
+        for part in PARTS:
+            train(gpus, folder) if part == "train" else act(part, gpus)
         ray.shutdown()
         with open(os.environ["SAID"]) as file:
             said = [json.loads(line) for line in file]
