@@ -1,5 +1,7 @@
 #include "os/memory_limits.hpp"
 
+#include <sys/statvfs.h>
+
 #include <sstream>
 #include <string_view>
 
@@ -22,6 +24,14 @@ std::optional<std::uint64_t> size_option(const std::string& options) {
     return unit == 'k' ? size << 10 : unit == 'm' ? size << 20 : unit == 'g' ? size << 30 : size;
   }
   return std::nullopt;
+}
+
+/// Returns what is free in the file system at /dev/shm of this machine; nothing if it has no limit, or does
+/// not say it.
+std::optional<std::uint64_t> free_at_dev_shm() {
+  struct statvfs found = {};
+  if (statvfs("/dev/shm", &found) != 0 || found.f_blocks == 0) return std::nullopt;
+  return std::uint64_t{found.f_bavail} * found.f_frsize;
 }
 
 /// Returns the number on the line "name number" of a memory.stat.
@@ -75,6 +85,7 @@ std::optional<SharedMemory> read_shared_memory(const SysRoot& sysroot) {
     if (fields >> device >> point >> type >> options && point == "/dev/shm")
       found = {.is_mounted = true, .size = size_option(options)};
   }
+  if (found.is_mounted && sysroot.is_this_machine()) found.free = free_at_dev_shm();
   return found;
 }
 
@@ -102,7 +113,7 @@ MemoryLimits read_memory_limits(const SysRoot& sysroot, const Allowed& allowed) 
   if (const auto shared = read_shared_memory(sysroot)) {
     limits.shared_memory_is_missing = !shared->is_mounted;
     if (shared->is_mounted)
-      limits.shared_memory = shared->size   ? shared->size
+      limits.shared_memory = shared->room() ? shared->room()
                              : limits.total ? std::optional(*limits.total / 2)
                                             : std::nullopt;
   }

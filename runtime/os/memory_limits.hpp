@@ -20,7 +20,7 @@ struct MemoryLimits {
       {};  ///< CommitLimit - Committed_AS; only if overcommitting is off
   std::optional<std::uint64_t> locked_memory = {};  ///< the soft limit; absent: unlimited
   std::optional<std::uint64_t> huge_pages = {};     ///< reserved for those who ask for them by name; 0: none
-  std::optional<std::uint64_t> shared_memory = {};  ///< the size of /dev/shm
+  std::optional<std::uint64_t> shared_memory = {};  ///< what /dev/shm has room for
   bool shared_memory_is_missing = false;            ///< nothing is mounted there
 };
 
@@ -32,6 +32,10 @@ struct SharedMemory {
   bool is_mounted = false;
   std::optional<std::uint64_t>
       size;  ///< what its option says; absent: the kernel's default, half of the memory
+  std::optional<std::uint64_t> free = {};  ///< what is not used; known of this machine alone
+
+  /// Returns what it has room for, as far as that is known.
+  std::optional<std::uint64_t> room() const { return free ? free : size; }
 };
 
 /// Returns it; nothing if /proc/mounts cannot be read.

@@ -55,9 +55,10 @@ void count_ranks_and_cores(const SysRoot& sysroot, Patient& patient) {
   }
 }
 
-/// Adds that the plan's job does not fit, if it does not.
+/// Adds that the plan's job does not fit, if it does not. If it runs already, what it has counts as used:
+/// then nothing is added.
 void weigh_plan(const MachineSource& given, Patient& patient) {
-  if (!patient.plan) return;
+  if (!patient.plan || plans_job_runs(patient)) return;
   MachineSource source = given;
   source.with_io = false;
   source.with_speeds = false;

@@ -115,6 +115,14 @@ std::vector<Diagnosis> examine(const Patient& patient) {
   return diagnoses;
 }
 
+bool plans_job_runs(const Patient& patient) {
+  if (!patient.plan) return false;
+  const std::string id = plan_id(*patient.plan);
+  return std::any_of(patient.job.begin(), patient.job.end(), [&](const JobProcess& member) {
+    return member.binding && member.binding->plan_id == id;
+  });
+}
+
 CpuSet planned_cpus(const Plan& plan) {
   CpuSet cpus;
   for (const RankBinding& rank : plan.ranks) cpus |= rank.home.cpus;

@@ -82,6 +82,9 @@ std::vector<Diagnosis> examine(const Patient& patient);
 /// Returns the homes of all ranks of the plan.
 CpuSet planned_cpus(const Plan& plan);
 
+/// Returns true if a process of this node runs under the patient's plan.
+bool plans_job_runs(const Patient& patient);
+
 /// Returns text for a person, ended by a newline. Its lines have at most `width` columns, but for words that
 /// are longer.
 std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses, std::size_t width = kUnlimitedWidth);

@@ -50,20 +50,22 @@ std::vector<Finding> shared_memory_findings(const Patient& patient) {
   constexpr const char* kRemedy = "mount -o remount,size=… /dev/shm; docker --shm-size, or --ipc=host";
   if (!shared->is_mounted)
     return {{Severity::warning, "/dev/shm is not mounted: data loaders and ZenFlow need it", kRemedy}};
-  const auto& size = shared->size;
+  // What a running job keeps there is not missing.
+  const auto size = plans_job_runs(patient) ? shared->size : shared->room();
   const std::uint64_t needed =
       patient.plan ? patient.plan->workload.params * kBytesPerParameter : kSmallSharedMemory;
   if (!size || *size >= needed) return {};
-  return {{Severity::warning,
-           patient.plan
-               ? format_text(
-                     "/dev/shm holds {}, but the plan's {} parameters need {}: ZenFlow keeps them there "
-                     "(zf-optimizer does not)",
-                     print_bytes(*size), print_quantity(patient.plan->workload.params), print_bytes(needed))
-               : format_text(
-                     "/dev/shm holds {}: data loaders keep batches there, and ZenFlow keeps parameters there",
-                     print_bytes(*size)),
-           kRemedy}};
+  return {
+      {Severity::warning,
+       patient.plan
+           ? format_text(
+                 "/dev/shm has room for {}, but the plan's {} parameters need {}: ZenFlow keeps them there "
+                 "(zf-optimizer does not)",
+                 print_bytes(*size), print_quantity(patient.plan->workload.params), print_bytes(needed))
+           : format_text("/dev/shm has room for {}: data loaders keep batches there, and ZenFlow keeps "
+                         "parameters there",
+                         print_bytes(*size)),
+       kRemedy}};
 }
 
 std::vector<Finding> locked_memory_findings(const Patient& patient) {

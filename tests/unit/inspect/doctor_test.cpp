@@ -7,6 +7,7 @@
 #include "../plan/make_plan.hpp"
 #include "base/format.hpp"
 #include "launchers/core_shortage.hpp"
+#include "plan/plan_json.hpp"
 
 namespace zf {
 namespace {
@@ -311,6 +312,17 @@ TEST(DoctorMemory, SharedMemoryTooSmall) {
   tree.file("/proc/mounts", "proc /proc proc rw 0 0");
   EXPECT_THAT(shared_memory_findings(patient_with(tree)),
               ElementsAre(finding(Severity::warning, "not mounted")));
+}
+
+TEST(DoctorMemory, AJobRunsIfAProcessHasABindingOfThePlan) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));
+  EXPECT_FALSE(plans_job_runs(patient));
+  patient.job = {job_process(10, 1, "0-1", Framework::native)};
+  EXPECT_FALSE(plans_job_runs(patient)) << "the job of another plan";
+  patient.job[0].binding->plan_id = plan_id(*patient.plan);
+  EXPECT_TRUE(plans_job_runs(patient));
+  patient.plan.reset();
+  EXPECT_FALSE(plans_job_runs(patient));
 }
 
 TEST(DoctorMemory, LockedMemoryIsLimited) {

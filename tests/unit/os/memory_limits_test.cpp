@@ -1,7 +1,14 @@
 #include "os/memory_limits.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <string>
+
+#include "base/file_descriptor.hpp"
 #include "tree.hpp"
 
 namespace zf {
@@ -50,6 +57,19 @@ TEST(MemoryLimits, SharedMemoryIsHalfOfTheMemoryUnlessItsMountSaysMore) {
   EXPECT_EQ(read_memory_limits(tree.sysroot(), {}).shared_memory, 2048 * kKiB);
   tree.file("/proc/mounts", "proc /proc proc rw 0 0");
   EXPECT_TRUE(read_memory_limits(tree.sysroot(), {}).shared_memory_is_missing);
+}
+
+TEST(MemoryLimits, TheSharedMemoryOfThisMachineIsWhatIsFreeInIt) {
+  struct statvfs shared = {};
+  std::string path = "/dev/shm/zf-memory-limits-XXXXXX";
+  const FileDescriptor file{mkostemp(path.data(), O_CLOEXEC)};
+  if (file.get() < 0 || statvfs("/dev/shm", &shared) != 0 || shared.f_blocks == 0)
+    GTEST_SKIP() << "no /dev/shm with a size here";
+  unlink(path.c_str());
+  constexpr off_t kSize = 4 << 20;
+  if (posix_fallocate(file.get(), 0, kSize) != 0) GTEST_SKIP() << "/dev/shm is full";
+  const std::uint64_t size = std::uint64_t{shared.f_blocks} * shared.f_frsize;
+  EXPECT_LE(read_memory_limits(SysRoot(), {}).shared_memory.value(), size - kSize);
 }
 
 TEST(MemoryLimits, WhatTheGroupUsesAlreadyIsThatOfTheGroupWithTheLimit) {
