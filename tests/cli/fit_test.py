@@ -66,6 +66,17 @@ class Fit(CommandTest):
             self.assertIn(words, result.stdout)
         self.assertEqual(result.stderr, "")
 
+    def test_what_deepspeed_may_keep_besides_is_counted_or_named(self):
+        options = ("--params", "1B", "--ranks", "8", "--device", "gpu", "--pinned", "no", "--topology", TWO_SOCKETS)
+        plain = self.fit(*options, "--stage", "2")
+        self.assertIn("Not counted: accumulation, host-flatten. --with changes it.", plain["assumed"])
+        more = self.fit(*options, "--stage", "2", "--with", "accumulation,host-flatten")
+        self.assertEqual(more["job"]["with"], ["accumulation", "host-flatten"])
+        self.assertEqual(more["phases"]["steady"]["bytes"] - plain["phases"]["steady"]["bytes"], 2 * 10**9)
+        self.assertFalse([each for each in more["assumed"] if "Not counted" in each])
+        third = self.fit(*options, "--stage", "3")
+        self.assertIn("Not counted: offload-param. --with changes it.", third["assumed"])
+
     def test_headers_of_safetensors_are_exact(self):
         write_model(self.folder / "model", {"layers.0.w": [300, 400], "layers.1.w": [500, 400], "norm": [400]})
         job = self.fit("--model", "model", "--topology", TWO_SOCKETS)["job"]
@@ -120,6 +131,20 @@ class Fit(CommandTest):
                 (model / "model.safetensors").write_bytes(content)
                 self.assert_refused(self.run_tune(*fit), USAGE, "model.safetensors", words)
 
+    def test_what_is_not_a_whole_model_is_refused_in_words(self):
+        model = self.folder / "model"
+        fit = ("fit", "--model", "model", "--topology", TWO_SOCKETS)
+        self.assert_refused(self.run_tune("fit", "--model", ""), USAGE, "--model: no folder is named")
+        write_model(model, {"base.q_proj.lora_A.weight": [8, 64]}, "adapter_model.safetensors")
+        (model / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+        self.assert_refused(self.run_tune(*fit), USAGE, "adapter_config.json: this is an adapter", "base model")
+        write_model(model, {"a.weight": [8, 64]})
+        self.assertEqual(self.fit(*fit[1:])["job"]["params"], 512, "the model that the adapter is for is there, too")
+        (model / "config.json").write_text('{"quantization_config": {"quant_method": "gptq"}}')
+        self.assert_refused(self.run_tune(*fit), USAGE, "config.json: the model is quantized", "give --params")
+        (model / "config.json").write_text('{"quantization_config": null')
+        self.assertEqual(self.fit(*fit[1:])["job"]["params"], 512, "a config that is not needed may be broken")
+
     def test_wrong_options_are_refused(self):
         for options, words in ((["--params", "1B", "--model", "x"], "--params cannot be used with --model"),
                                ([], "give --params"),
@@ -127,6 +152,9 @@ class Fit(CommandTest):
                                (["--params", "1B", "--dtype", "fp8"], "give one of fp32, bf16, fp16"),
                                (["--params", "1B", "--memory", "lots"], "not a size"),
                                (["--params", "1B", "--pinned", "maybe"], '"maybe" is not "yes" or "no"'),
+                               (["--params", "1B", "--with", "acumulation"], "did you mean accumulation?"),
+                               (["--params", "1B", "--with", "offload-param", "--device", "gpu", "--stage", "2"],
+                                "is for ZeRO-Offload 3"),
                                (["--params", "1B", "--framework", "fdsp2"], "did you mean fsdp2?"),
                                (["--params", "1B", "--framework", "superoffload", "--device", "cpu"], "needs a GPU"),
                                (["--params", "1B", "--state", "split", "--dtype", "fp32"], "for bf16 parameters")):

@@ -48,20 +48,42 @@ class Fit(FrameworkTest):
                 said = self.fit("--model", "model")["job"]
                 self.assertEqual((said["params"], said["largest_parameter"]), (model["params"], model["largest"]))
 
-    def test_a_small_job_in_place_needs_what_was_forecast(self):
-        """The short form of memory_peaks.py: 34M parameters, in a cgroup."""
+    def need_cgroups(self):
         if not (memory_peaks.V1.is_dir() or (memory_peaks.V2 / "memory.stat").exists()):
             self.skipTest("no memory cgroup here")
         try:
             memory_peaks.Group("try").close()
         except OSError as error:
             self.skipTest(f"no memory cgroup can be made here: {error}")
+
+    def test_a_small_job_in_place_needs_what_was_forecast(self):
+        """The short form of memory_peaks.py: 34M parameters, in a cgroup."""
+        self.need_cgroups()
         each = memory_peaks.Run("in-place:bf16:bf16", "200M")
         each.blocks = 1
         forecast = each.forecast()
         found = memory_peaks.measure(each)["found"]
         for phase in memory_peaks.PHASES:
             self.assertAlmostEqual(forecast[phase] / found[phase], 1, delta=0.1, msg=f"{phase}: {found}")
+
+    def test_each_way_needs_what_was_forecast_and_runs_in_it(self):
+        """The long form: 201M parameters in each way, and a job on both sides of its limit."""
+        self.need_cgroups()
+        bases = {}
+        for way in memory_peaks.FIT:
+            each = memory_peaks.Run(f"{way}:bf16:fp32", "200M")
+            with self.subTest(job=each.spec):
+                forecast, measured = each.forecast(), memory_peaks.measure(each)
+                bases[way] = measured["base"]
+                for phase in memory_peaks.PHASES:
+                    self.assertAlmostEqual(forecast[phase] / measured["found"][phase], 1, msg=phase,
+                                           delta=memory_peaks.bar_of(way))
+        each = memory_peaks.Run("in-place:bf16:fp32", "200M")
+        above = memory_peaks.limit(each, bases[each.way], memory_peaks.ABOVE)
+        none = {"whole": 0, "resume": 0}
+        self.assertEqual((above["kills"], above["status"]), (none, none), above)
+        below = memory_peaks.limit(each, bases[each.way], memory_peaks.BELOW)
+        self.assertGreater(sum(below["kills"].values()), 0, below)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ peaks     measures, and prints a table
 limits    runs jobs in a cgroup of 1.08 times (forecast + the run that stops before its model), where they end well,
           and of 0.90 times, where they are killed
 peers     prints beside it what DeepSpeed's and accelerate's estimators say of the same jobs
-rows      prints tests/unit/fit/measured_jobs.hpp anew
+rows      prints tests/unit/fit/measured_jobs.hpp anew, and after it the table of docs/memory.md
 
 Each result is a line of a file: start again to go on."""
 
@@ -40,12 +40,14 @@ BLOCKS = {"200M": 6, "400M": 12}
 # way:dtype:state[:ranks]
 RUNS = ["in-place:fp32:fp32", "in-place:fp32:bf16", "in-place:bf16:fp32", "in-place:bf16:bf16", "in-place:bf16:split",
         "in-place:bf16:bf16+split", "exact:fp32:fp32", "exact:fp32:bf16", "exact:bf16:fp32", "exact:bf16:bf16",
-        "exact:bf16:split", "exact:bf16:bf16+split", "late:fp32:fp32", "late:bf16:fp32", "late:bf16:bf16",
-        "native-zero2:bf16:fp32", "native-zero2:bf16:bf16", "native-zero3:bf16:fp32", "torch:fp32:fp32",
-        "torch:bf16:fp32", "zero1:bf16:fp32", "zero2:bf16:fp32", "zero2:fp32:fp32", "zero3:bf16:fp32",
-        "zero3:fp32:fp32", "fsdp2:fp32:fp32", "fsdp2:bf16:fp32", "in-place-fsdp2:fp32:fp32",
-        "in-place-fsdp2:bf16:fp32", "in-place:bf16:fp32:2", "zero1:bf16:fp32:2", "zero2:bf16:fp32:2",
-        "zero3:bf16:fp32:2", "fsdp2:fp32:fp32:2"]
+        "exact:bf16:split", "exact:bf16:bf16+split", "late:fp32:fp32", "late:fp32:bf16", "late:bf16:fp32",
+        "late:bf16:bf16", "late:bf16:split", "late:bf16:bf16+split", "native-zero1:bf16:fp32",
+        "native-zero1:bf16:bf16", "native-zero2:bf16:fp32", "native-zero2:bf16:bf16", "native-zero3:bf16:fp32",
+        "native-zero3:bf16:bf16", "torch:fp32:fp32", "torch:bf16:fp32", "zero1:bf16:fp32", "zero2:bf16:fp32",
+        "zero2:fp32:fp32", "zero3:bf16:fp32", "zero3:fp32:fp32", "fsdp2:fp32:fp32", "fsdp2:bf16:fp32",
+        "in-place-fsdp2:fp32:fp32", "in-place-fsdp2:fp32:bf16", "in-place-fsdp2:bf16:fp32",
+        "in-place-fsdp2:bf16:bf16", "in-place-fsdp2:bf16:split", "in-place-fsdp2:bf16:bf16+split",
+        "in-place:bf16:fp32:2", "zero1:bf16:fp32:2", "zero2:bf16:fp32:2", "zero3:bf16:fp32:2", "fsdp2:fp32:fp32:2"]
 LIMITED = ["in-place:bf16:fp32", "exact:bf16:fp32", "native-zero2:bf16:bf16", "zero2:bf16:fp32", "zero3:bf16:fp32",
            "fsdp2:fp32:fp32"]
 BELOW, ABOVE = 0.90, 1.08
@@ -204,6 +206,12 @@ def limit(each: Run, base: int, factor: float) -> dict:
             "said": "" if factor < 1 else [one["said"][-500:] for one in done.values() if one["status"] != 0]}
 
 
+def bar_of(way: str) -> float:
+    """Returns the largest error that a forecast may have."""
+    is_ours = way.startswith("native") or way in ("in-place", "exact", "late", "in-place-fsdp2")
+    return 0.03 if is_ours else 0.05
+
+
 def errors_of(result: dict) -> dict[str, float]:
     forecast = Run(result["spec"], result["size"]).forecast()
     return {name: forecast[name] / result["found"][name] - 1 for name in PHASES}
@@ -284,7 +292,7 @@ namespace zf {
 
 struct MeasuredJob {
   const char* name;
-  Stepper stepper;
+  StepMethod stepper;
   int stage;
   Mode mode;
   ParameterType type;
@@ -299,11 +307,23 @@ inline constexpr auto kMeasuredJobs = std::to_array<MeasuredJob>({""")
         each = Run(result["spec"], result["size"])
         framework, *more = FIT[each.way]
         options = dict(zip(more[::2], more[1::2], strict=True))
-        print(f'    {{"{each.spec} {each.size}", Stepper::{framework.replace("-", "_")}, {options.get("--stage", 0)}, '
-              f'Mode::{options.get("--mode", "wait")}, ParameterType::{each.dtype}, '
+        print(f'    {{"{each.spec} {each.size}", StepMethod::{framework.replace("-", "_")}, '
+              f'{options.get("--stage", 0)}, Mode::{options.get("--mode", "wait")}, ParameterType::{each.dtype}, '
               f'StateFormat::{each.state.replace("+", "_")}, {each.ranks}, {each.blocks}, '
               f'{{{", ".join(str(result["found"][name]) for name in PHASES)}}}}},')
     print("});\n\n}  // namespace zf")
+
+
+def table(results: list[dict]) -> None:
+    """Prints the peak of each job, and the error of the phase where the forecast is worst."""
+    cells: dict[str, dict[str, str]] = {}
+    for result in results:
+        worst = 100 * max(errors_of(result).values(), key=abs)
+        cells.setdefault(result["spec"], {})[result["size"]] = (
+            f"{max(result['found'].values()) / 2**30:.2f}|{worst:+.1f}")
+    for spec, sizes in cells.items():
+        mark = "*" if spec in LIMITED else ""
+        print("|".join(["", spec + mark, *(sizes.get(size, "|") for size in BLOCKS), ""]))
 
 
 def main():
@@ -332,7 +352,9 @@ def main():
                                                           for name, error in errors_of(one).items()), flush=True)
         print_peaks([known[each.spec, each.size] for each in wanted])
     elif options.what == "rows":
-        rows([known[each.spec, each.size] for each in wanted if (each.spec, each.size) in known])
+        found = [known[each.spec, each.size] for each in wanted if (each.spec, each.size) in known]
+        rows(found)
+        table(found)
     elif options.what == "peers":
         peers([known[each.spec, each.size] for each in wanted if (each.spec, each.size) in known])
     else:

@@ -1,10 +1,13 @@
 #include "commands/fit_job_arguments.hpp"
 
+#include <sstream>
+
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/model_folder.hpp"
 #include "commands/shared_arguments.hpp"
+#include "fit/forecast.hpp"
 #include "fit/verdict.hpp"
 #include "machine/gpu_lookup.hpp"
 #include "machine/rank_count.hpp"
@@ -32,6 +35,31 @@ std::optional<bool> yes_or_no(const Arguments& arguments, const std::string& opt
   if (*word == "yes" || *word == "no") return *word == "yes";
   throw Error(Exit::usage, format_text("zf-tune fit: --{}: \"{}\" is not \"yes\" or \"no\"", option, *word),
               "give one of them");
+}
+
+/// Sets what --with lists. Throws Error(usage) for a word that it does not know.
+void set_extras(const Arguments& arguments, FitJob& job) {
+  std::istringstream list(arguments.text("with").value_or(""));
+  for (std::string word; std::getline(list, word, ',');) {
+    const auto extra = value_named<FitExtra>(word);
+    if (!extra)
+      throw Error(Exit::usage, format_text("zf-tune fit: --with: \"{}\" is not known", word),
+                  did_you_mean(word, all_names<FitExtra>()).value_or("give " + all_names<FitExtra>()));
+    job.set(*extra, true);
+  }
+}
+
+/// Returns what of ZeRO-Offload is not counted because --with does not name it; nothing if it names all.
+std::optional<std::string> not_counted(const FitJob& job) {
+  std::string names;
+  for (const auto& [extra, name] : kEnumNames<FitExtra>) {
+    FitJob with = job;
+    with.set(extra, true);
+    if (job.has(extra) || why_no_such_job(with) || forecast_of(with) == forecast_of(job)) continue;
+    names += format_text("{}{}", names.empty() ? "" : ", ", name);
+  }
+  if (names.empty()) return std::nullopt;
+  return format_text("Not counted: {}. --with changes it.", names);
 }
 
 int usual_stage(StepMethod stepper) {
@@ -79,6 +107,10 @@ std::vector<OptionSpec> fit_job_options() {
            " (default: gpu if the node has GPUs for jobs; e.g. cpu)"},
       {"pinned", 0, "yes|no",
        "whether DeepSpeed and FSDP2 pin what they keep on the host (default: yes with GPUs; e.g. no)"},
+      {"with", 0, "LIST",
+       "what else DeepSpeed keeps on the host: accumulation (of gradients over several micro steps), "
+       "host-flatten (ZeRO 1 and 2 where a GPU has no room for its parameters twice), offload-param (ZeRO 3) "
+       "(default: none of them; e.g. accumulation)"},
       {"reserve", 0, "SIZE",
        "memory of each rank beside its model: the process, its data loaders, CUDA (default: 3GiB with GPUs, "
        "512MiB without; e.g. 6GiB)"},
@@ -146,6 +178,7 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
   job.mode = mode_argument(arguments).value_or(job.stepper == StepMethod::superoffload ? Mode::backward
                                                                                        : Mode::wait);
   job.pinned = yes_or_no(arguments, "pinned").value_or(job.device == Device::gpu);
+  set_extras(arguments, job);
   const auto reserve = arguments.text("reserve");
   job.process_bytes = reserve ? parse_size(*reserve, "zf-tune fit: --reserve") : usual_reserve(job.device);
   if (!reserve)
@@ -157,6 +190,7 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
     fit.assumed.push_back("The largest parameter and layer are those of usual models: --model knows them.");
   if (const auto why = why_no_such_job(job))
     throw Error(Exit::usage, format_text("zf-tune fit: {}", *why), "see zf-tune fit --help");
+  if (const auto sentence = not_counted(job)) fit.assumed.push_back(*sentence);
   return fit;
 }
 

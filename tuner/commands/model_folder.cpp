@@ -14,6 +14,11 @@
 namespace zf {
 namespace {
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return std::filesystem::exists(path, unknown);
+}
+
 /// Returns the header of a .safetensors file: a length in 8 bytes, the lowest first, then so many bytes of
 /// JSON.
 std::string read_header(const std::filesystem::path& path) {
@@ -37,17 +42,14 @@ std::string read_header(const std::filesystem::path& path) {
 /// Returns the .safetensors files of a model: those of its index, else model.safetensors, else all. A folder
 /// may have the same model a second time, as consolidated.safetensors.
 std::vector<std::filesystem::path> safetensors_in(const std::filesystem::path& folder) {
-  std::error_code unknown;
   const std::filesystem::path index = folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(index, unknown)) {
+  if (is_there(index)) {
     std::vector<std::filesystem::path> listed;
     for (const std::string& file : files_of_index(read_text_file(index), index.string()))
       listed.push_back(folder / file);
     return listed;
   }
-  if (const std::filesystem::path whole = folder / "model.safetensors";
-      std::filesystem::exists(whole, unknown))
-    return {whole};
+  if (const std::filesystem::path whole = folder / "model.safetensors"; is_there(whole)) return {whole};
   std::vector<std::filesystem::path> found;
   std::error_code error;
   std::filesystem::directory_iterator it(folder, error);
@@ -61,9 +63,25 @@ std::vector<std::filesystem::path> safetensors_in(const std::filesystem::path& f
   return found;
 }
 
+/// Throws Error(usage) if the folder is one of an adapter, whose file has the adapter's parameters alone, or
+/// of a quantized model.
+void refuse_what_is_no_model(const std::filesystem::path& folder) {
+  if (folder.empty())
+    throw Error(Exit::usage, "zf-tune fit: --model: no folder is named", "name the folder of a model");
+  const std::filesystem::path config = folder / "config.json", adapter = folder / "adapter_config.json";
+  const bool has_model = is_there(config) || is_there(folder / "model.safetensors") ||
+                         is_there(folder / "model.safetensors.index.json");
+  if (!has_model && is_there(adapter))
+    throw Error(Exit::usage, format_text("{}: this is an adapter, not the whole model", adapter.string()),
+                "name the folder of its base model, and give --trainable");
+  if (is_there(config) && config_is_quantized(read_text_file(config)))
+    refuse_quantized(config.string(), "it has a quantization_config");
+}
+
 }  // namespace
 
 ModelSize read_model(const std::filesystem::path& folder) {
+  refuse_what_is_no_model(folder);
   std::vector<ModelTensor> tensors;
   for (const std::filesystem::path& path : safetensors_in(folder)) {
     for (ModelTensor& tensor : tensors_of_safetensors(read_header(path), path.string()))
@@ -71,8 +89,7 @@ ModelSize read_model(const std::filesystem::path& folder) {
   }
   if (tensors.empty()) {
     const std::filesystem::path config = folder / "config.json";
-    std::error_code unknown;
-    if (!std::filesystem::exists(config, unknown)) {
+    if (!is_there(config)) {
       throw Error(Exit::usage,
                   format_text("{}: there is no .safetensors file and no config.json", folder.string()),
                   "name the folder of a model, or give --params");

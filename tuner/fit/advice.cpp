@@ -32,6 +32,13 @@ struct Offers {
   }
 };
 
+/// Gives the job another stage of ZeRO, and takes away what that stage has not.
+void set_stage(FitJob& job, int stage) {
+  job.stage = stage;
+  job.set(FitExtra::host_flatten, job.has(FitExtra::host_flatten) && stage < 3);
+  job.set(FitExtra::offload_param, job.has(FitExtra::offload_param) && stage == 3);
+}
+
 ModelSize scaled(const ModelSize& model, std::uint64_t params) {
   ModelSize size = usual_model(params);
   const double share = static_cast<double>(model.trainable) / static_cast<double>(model.params);
@@ -52,12 +59,12 @@ std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limit
   if (job.stage > 0 && job.stepper != StepMethod::superoffload) {
     std::uint64_t saved = 0;
     for (int stage = 1; stage <= 3; ++stage)
-      saved =
-          offers.add(format_text("--stage {}", stage), [stage](FitJob& changed) { changed.stage = stage; });
+      saved = offers.add(format_text("--stage {}", stage),
+                         [stage](FitJob& changed) { set_stage(changed, stage); });
     offers.add(
         "--stage 3 with --load sharded",
         [](FitJob& changed) {
-          changed.stage = 3;
+          set_stage(changed, 3);
           changed.load = Load::sharded;
         },
         saved);

@@ -37,6 +37,20 @@ std::string stepper_in_words(const FitJob& job) {
   return "";
 }
 
+/// Returns why the job has not the extras that it names.
+std::optional<std::string> why_no_such_extra(const FitJob& job) {
+  const bool is_zero =
+      job.stage > 0 && (job.stepper == StepMethod::deepspeed_offload || is_ours(job.stepper));
+  if (job.has(FitExtra::accumulation) && !is_zero)
+    return "accumulation counts with ZeRO-Offload alone: elsewhere it needs no host memory, or it is not "
+           "known";
+  if (job.has(FitExtra::host_flatten) && !(is_zero && job.stage < 3 && job.device == Device::gpu))
+    return "host-flatten is for ZeRO-Offload 1 and 2 with GPUs";
+  if (job.has(FitExtra::offload_param) && !(is_zero && job.stage == 3 && job.device == Device::gpu))
+    return "offload-param is for ZeRO-Offload 3 with GPUs";
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_no_such_job(const FitJob& job) {
@@ -72,12 +86,16 @@ std::optional<std::string> why_no_such_job(const FitJob& job) {
   if (job.load == Load::sharded && job.stage < 3 && job.stepper != StepMethod::fsdp2 &&
       job.stepper != StepMethod::fsdp2_in_place)
     return "only ZeRO stage 3 and FSDP2 can make a model in parts";
-  return std::nullopt;
+  return why_no_such_extra(job);
 }
 
 std::string in_words(const FitJob& job) {
-  return format_text("{}, {} parameters, state {}", stepper_in_words(job), name_of(job.type),
-                     name_of(job.state));
+  std::string words = format_text("{}, {} parameters, state {}", stepper_in_words(job), name_of(job.type),
+                                  name_of(job.state));
+  for (const auto& [extra, name] : kEnumNames<FitExtra>) {
+    if (job.has(extra)) words += format_text(", {}", name);
+  }
+  return words;
 }
 
 }  // namespace zf

@@ -63,6 +63,20 @@ template <>
 inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>({{Device::gpu, "gpu"},
                                                                             {Device::cpu, "cpu"}});
 
+/// What else a job of DeepSpeed may keep on the host.
+enum class FitExtra {
+  accumulation,   ///< gradients add up over several micro steps
+  host_flatten,   ///< ZeRO 1 and 2: a GPU has no room for its parameters twice, so they are flattened on the
+                  ///< host
+  offload_param,  ///< ZeRO 3: the parameters are on the host, too
+};
+
+template <>
+inline constexpr auto kEnumNames<FitExtra> =
+    std::to_array<EnumName<FitExtra>>({{FitExtra::accumulation, "accumulation"},
+                                       {FitExtra::host_flatten, "host-flatten"},
+                                       {FitExtra::offload_param, "offload-param"}});
+
 struct FitJob {
   ModelSize model;
   ParameterType type = ParameterType::bf16;
@@ -74,15 +88,18 @@ struct FitJob {
   int nodes = 1;
   Device device = Device::gpu;
   Load load = Load::whole;
-  bool pinned = false;                      ///< offload buffers are pinned for the GPU
-  std::uint64_t process_bytes = 0;          ///< of each rank without its model: the reserve
-  std::uint64_t bucket = 500'000'000;       ///< ZeRO's reduce_bucket_size, in elements
-  std::uint64_t sub_group = 1'000'000'000;  ///< ZeRO-3's sub_group_size, in elements
+  bool pinned = false;                                     ///< offload buffers are pinned for the GPU
+  std::array<bool, kEnumNames<FitExtra>.size()> extras{};  ///< by FitExtra
+  std::uint64_t process_bytes = 0;                         ///< of each rank without its model: the reserve
+  std::uint64_t bucket = 500'000'000;                      ///< ZeRO's reduce_bucket_size, in elements
+  std::uint64_t sub_group = 1'000'000'000;                 ///< ZeRO-3's sub_group_size, in elements
 
   /// Returns the number of ranks on all nodes.
   std::uint64_t world() const {
     return static_cast<std::uint64_t>(ranks) * static_cast<std::uint64_t>(nodes);
   }
+  bool has(FitExtra extra) const { return extras[static_cast<std::size_t>(extra)]; }
+  void set(FitExtra extra, bool value) { extras[static_cast<std::size_t>(extra)] = value; }
   bool is_half() const { return type != ParameterType::fp32; }
 };
 

@@ -6,6 +6,7 @@
 //   phase         the phase that needs most: start, steady, checkpoint, resume
 //   needed_bytes, capacity_bytes, limit (what sets it)
 //   job           framework, stage (0: none), mode, state, dtype, device, load, pinned (bool), ranks, nodes,
+//                 with[] (accumulation, host-flatten, offload-param),
 //                 params, trainable, largest_parameter, largest_layer, model_is_estimated (bool)
 //   phases        by name: bytes, items (by name)
 //   pinned_bytes, shared_memory_bytes (in /dev/shm)
@@ -23,6 +24,10 @@ namespace zf {
 namespace {
 
 Object job_json(const FitJob& job) {
+  Object extras = Object::array();
+  for (const auto& [extra, name] : kEnumNames<FitExtra>) {
+    if (job.has(extra)) extras.push_back(name);
+  }
   return {{"framework", name_of(job.stepper)},
           {"stage", job.stage},
           {"mode", name_of(job.mode)},
@@ -31,6 +36,7 @@ Object job_json(const FitJob& job) {
           {"device", name_of(job.device)},
           {"load", name_of(job.load)},
           {"pinned", job.pinned},
+          {"with", std::move(extras)},
           {"ranks", job.ranks},
           {"nodes", job.nodes},
           {"params", job.model.params},

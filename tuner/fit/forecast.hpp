@@ -27,6 +27,7 @@ struct PhaseMemory {
   std::uint64_t bytes = 0;                                        ///< their sum
 
   std::uint64_t of(FitItem item) const { return items[static_cast<std::size_t>(item)]; }
+  bool operator==(const PhaseMemory&) const = default;
 };
 
 struct MemoryForecast {
@@ -39,6 +40,7 @@ struct MemoryForecast {
   /// Returns the phase that needs most; the first of equal ones.
   FitPhase worst() const;
   std::uint64_t peak_bytes() const { return at(worst()).bytes; }
+  bool operator==(const MemoryForecast&) const = default;
 };
 
 /// Returns the forecast of a job. Precondition: there is such a job (why_no_such_job()). Pure.

@@ -42,7 +42,9 @@ RankMemory memory_of_fsdp2(const FitJob& job) {
                                   .add(FitItem::moments, moments)
                                   .add(FitItem::conversion, stepped * cast_bytes(job)));
   }
-  if (job.pinned) memory.pinned_bytes = shard * type;
+  // A gradient of a GPU is copied to pinned memory, too (foreach_reduce() of _fsdp_collectives.py).
+  const bool pins_gradients = job.device == Device::gpu;
+  if (job.pinned) memory.pinned_bytes = shard * type + (pins_gradients ? stepped * type : 0);
   return memory;
 }
 

@@ -53,13 +53,18 @@ Instant kept_at(FitPhase phase, const FitJob& job, const Partition& partition) {
       .add(FitItem::pinning, partition.rounding);
 }
 
+/// Returns the bytes of a rank's frozen parameters.
+std::uint64_t frozen_of_rank(const FitJob& job) {
+  const std::uint64_t frozen = job.model.params - job.model.trainable;
+  return bytes_of(job.type) * (job.stage == 3 ? share_of(frozen, job) : frozen);
+}
+
 /// Returns the bytes of a rank's copy of frozen parameters for a checkpoint of stages 2 and 3, which each
 /// rank makes (_get_zero_frozen_param_attributes() of runtime/engine.py): none where they are on the CPU
 /// already.
 std::uint64_t frozen_to_save(const FitJob& job) {
-  if (job.device == Device::cpu || job.stage < 2) return 0;
-  const std::uint64_t frozen = job.model.params - job.model.trainable;
-  return bytes_of(job.type) * (job.stage == 3 ? share_of(frozen, job) : frozen);
+  if (job.device == Device::cpu || job.stage < 2 || job.has(FitExtra::offload_param)) return 0;
+  return frozen_of_rank(job);
 }
 
 bool is_ours(const FitJob& job) { return job.stepper == StepMethod::native; }
@@ -85,6 +90,10 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
 
   RankMemory memory;
   memory.instants.push_back(Instant{FitPhase::start}.add(FitItem::model, model));
+  // The parameters come back from the GPU, and are flattened.
+  if (job.has(FitExtra::host_flatten))
+    memory.instants.push_back(
+        Instant{FitPhase::start}.add(FitItem::model, flat).add(FitItem::conversion, flat));
   // On the CPU, the flat buffer is made beside the model.
   if (on_cpu)
     memory.instants.push_back(
@@ -106,7 +115,9 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
 
   Instant steady = kept;
   steady.phase = FitPhase::checkpoint;
-  steady.add(FitItem::moments, moments_of_deepspeed(job, partition));
+  // The sum of what backward gave before (async_accumulate_grad_in_cpu_via_gpu()), which then stays.
+  const std::uint64_t sums = job.has(FitExtra::accumulation) ? type * partition.elements : 0;
+  steady.add(FitItem::moments, moments_of_deepspeed(job, partition)).add(FitItem::gradients, sums);
   memory.instants.push_back(
       Instant(steady).add(FitItem::conversion, moments_to_save(job, partition) + frozen_to_save(job)));
   if (on_cpu) {
@@ -128,7 +139,8 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
   memory.instants.push_back(Instant(resume).add(FitItem::loaded, model + frozen));
   memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen));
   if (job.pinned)
-    memory.pinned_bytes = partition.masters + partition.gradients + partition.copies + partition.rounding;
+    memory.pinned_bytes =
+        partition.masters + partition.gradients + partition.copies + sums + partition.rounding;
   return memory;
 }
 
@@ -147,6 +159,17 @@ RankMemory memory_of_zero_3(const FitJob& job) {
 
   Instant shards{FitPhase::start};
   if (on_cpu) shards.add(FitItem::model, shard);
+  // offload_param: the trained ones move to one buffer, which is pinned always
+  // (_create_param_groups_fp16_flat_cpu_memory()). Pinned ones that were moved stay in torch's cache.
+  const bool offloads = job.has(FitExtra::offload_param);
+  const std::uint64_t trained = type * partition.elements;
+  const std::uint64_t flat = offloads ? std::bit_ceil(trained) : 0;
+  if (offloads) {
+    memory.instants.push_back(
+        Instant{FitPhase::start}.add(FitItem::model, shard).add(FitItem::conversion, trained));
+    shards.add(FitItem::model, trained + frozen_of_rank(job)).add(FitItem::pinning, flat - trained);
+    if (job.pinned) shards.add(FitItem::pinning, trained);
+  }
   // initialize_optimizer_states() has gradients of the largest sub-group for a moment, beside those that
   // stay.
   Instant first = shards;
@@ -180,8 +203,13 @@ RankMemory memory_of_zero_3(const FitJob& job) {
   }
   Instant resume = kept;
   resume.phase = FitPhase::resume;
-  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen_to_save(job)));
-  if (job.pinned) memory.pinned_bytes = partition.gradients + partition.copies + partition.rounding;
+  const std::uint64_t frozen = offloads ? frozen_of_rank(job) : frozen_to_save(job);
+  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen));
+  memory.pinned_bytes = flat;
+  if (job.pinned) {
+    memory.pinned_bytes += partition.gradients + partition.copies + partition.rounding;
+    if (offloads) memory.pinned_bytes += shard;
+  }
   return memory;
 }
 

@@ -43,6 +43,8 @@ class Config {
     return layers;
   }
 
+  bool has(std::string_view key) const { return member(key).has_value(); }
+
   bool flag(std::string_view key, bool if_absent) const {
     const auto value = member(key);
     if (!value) return if_absent;
@@ -151,6 +153,25 @@ std::vector<ModelTensor> like_llama(const Config& config, const Family& family) 
   return tensors.take();
 }
 
+/// The names in a layer of a GPT.
+struct GptNames {
+  const char* norms[2];
+  const char *qkv, *output, *up, *down;
+};
+
+/// Adds a layer of a GPT: two norms with biases, attention, an MLP.
+void add_gpt_layer(Tensors& tensors, const std::string& at, const GptNames& names, std::uint64_t hidden,
+                   std::uint64_t inner, bool attention_bias) {
+  for (const char* const norm : names.norms) {
+    tensors.add(at + norm + ".weight", hidden);
+    tensors.add(at + norm + ".bias", hidden);
+  }
+  tensors.add_linear(at + names.qkv, hidden, 3 * hidden, attention_bias);
+  tensors.add_linear(at + names.output, hidden, hidden, attention_bias);
+  tensors.add_linear(at + names.up, hidden, inner, true);
+  tensors.add_linear(at + names.down, inner, hidden, true);
+}
+
 std::vector<ModelTensor> gpt2(const Config& config) {
   const std::uint64_t hidden = config.number("n_embd", 768);
   const std::uint64_t inner = config.number("n_inner", 4 * hidden);
@@ -159,15 +180,9 @@ std::vector<ModelTensor> gpt2(const Config& config) {
   tensors.add("transformer.wte.weight", words, hidden);
   tensors.add("transformer.wpe.weight", config.number("n_positions", 1024), hidden);
   for (std::uint64_t layer = 0; layer < config.layers("n_layer", 12); ++layer) {
-    const std::string at = format_text("transformer.h.{}.", layer);
-    for (const char* const norm : {"ln_1", "ln_2"}) {
-      tensors.add(at + norm + ".weight", hidden);
-      tensors.add(at + norm + ".bias", hidden);
-    }
-    tensors.add_linear(at + "attn.c_attn", hidden, 3 * hidden, true);
-    tensors.add_linear(at + "attn.c_proj", hidden, hidden, true);
-    tensors.add_linear(at + "mlp.c_fc", hidden, inner, true);
-    tensors.add_linear(at + "mlp.c_proj", inner, hidden, true);
+    add_gpt_layer(tensors, format_text("transformer.h.{}.", layer),
+                  {{"ln_1", "ln_2"}, "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"}, hidden, inner,
+                  true);
   }
   tensors.add("transformer.ln_f.weight", hidden);
   tensors.add("transformer.ln_f.bias", hidden);
@@ -182,15 +197,13 @@ std::vector<ModelTensor> gpt_neox(const Config& config) {
   Tensors tensors(config);
   tensors.add("gpt_neox.embed_in.weight", words, hidden);
   for (std::uint64_t layer = 0; layer < config.layers("num_hidden_layers"); ++layer) {
-    const std::string at = format_text("gpt_neox.layers.{}.", layer);
-    for (const char* const norm : {"input_layernorm", "post_attention_layernorm"}) {
-      tensors.add(at + norm + ".weight", hidden);
-      tensors.add(at + norm + ".bias", hidden);
-    }
-    tensors.add_linear(at + "attention.query_key_value", hidden, 3 * hidden, bias);
-    tensors.add_linear(at + "attention.dense", hidden, hidden, bias);
-    tensors.add_linear(at + "mlp.dense_h_to_4h", hidden, inner, true);
-    tensors.add_linear(at + "mlp.dense_4h_to_h", inner, hidden, true);
+    add_gpt_layer(tensors, format_text("gpt_neox.layers.{}.", layer),
+                  {{"input_layernorm", "post_attention_layernorm"},
+                   "attention.query_key_value",
+                   "attention.dense",
+                   "mlp.dense_h_to_4h",
+                   "mlp.dense_4h_to_h"},
+                  hidden, inner, bias);
   }
   tensors.add("gpt_neox.final_layer_norm.weight", hidden);
   tensors.add("gpt_neox.final_layer_norm.bias", hidden);
@@ -224,8 +237,17 @@ std::string known_model_types() {
   return text;
 }
 
+bool config_is_quantized(std::string_view text) {
+  try {
+    return Config(text, "").has("quantization_config");
+  } catch (const Error&) {  // a config that is not needed
+    return false;
+  }
+}
+
 std::vector<ModelTensor> tensors_of_config(std::string_view text, std::string_view name) {
   const Config config(text, name);
+  if (config.has("quantization_config")) refuse_quantized(name, "it has a quantization_config");
   const std::string type = config.type();
   for (const auto& [known, reader] : readers()) {
     if (type == known) return reader(config);

@@ -29,6 +29,25 @@ std::string layer_of(std::string_view name) {
   throw Error(Exit::usage, format_text("{}: {}", name, what), "copy the model again, or give --params");
 }
 
+/// Returns the last part of a name: "weight".
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+/// Returns true if a tensor of whole numbers stands for several parameters, or for one in few bits: GPTQ,
+/// AWQ, compressed-tensors, HQQ, bitsandbytes.
+bool is_packed(std::string_view name) {
+  const std::string_view last = last_part(name);
+  return last == "weight" || last == "qweight" || last == "weight_packed" || last == "W_q";
+}
+
+/// Returns true for a mask of attention that is kept as floating-point numbers, as GPT-2's is: [1, 1, n, n].
+bool is_mask(const JsonTree& tree, std::string_view name, std::uint32_t shape) {
+  if (!name.ends_with("attn.bias") && !name.ends_with("attention.bias")) return false;
+  std::vector<std::uint64_t> lengths;
+  for (std::uint32_t item = JsonTree::first(shape); item != tree.next(shape); item = tree.next(item))
+    lengths.push_back(tree.natural(item));
+  return lengths.size() == 4 && lengths[0] == 1 && lengths[1] == 1;
+}
+
 /// Returns the bytes of an element of a type of safetensors; 0 if it is none.
 std::uint64_t bytes_of_type(std::string_view type) {
   static const std::map<std::string_view, std::uint64_t> known{
@@ -53,6 +72,13 @@ std::uint64_t elements_of(const JsonTree& tree, std::uint32_t shape, std::string
 }
 
 }  // namespace
+
+void refuse_quantized(std::string_view name, std::string_view why) {
+  throw Error(
+      Exit::usage,
+      format_text("{}: the model is quantized ({}), and what is stored is not its parameters", name, why),
+      "name the folder of the model as it was before, or give --params");
+}
 
 ModelSize usual_model(std::uint64_t params) {
   constexpr double kWords = 131072;
@@ -97,7 +123,12 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
       refuse_header(name, format_text("the tensor {} has the type {}, which zf-tune does not know",
                                       shortened(tree.key(member)), shortened(tree.text(type))));
     }
-    tensors.push_back({std::string(tree.key(member)), elements, elements * bytes});
+    const std::string_view key = tree.key(member);
+    const bool is_whole_number = tree.text(type).find('F') == std::string_view::npos;  // BOOL, too
+    if (is_whole_number && is_packed(key))
+      refuse_quantized(name, format_text("the tensor {} has the type {}", shortened(key), tree.text(type)));
+    if (is_whole_number || is_mask(tree, key, shape)) continue;  // a buffer, which nobody trains
+    tensors.push_back({std::string(key), elements, elements * bytes});
   }
   return tensors;
 }

@@ -32,8 +32,8 @@ ModelSize usual_model(std::uint64_t params);
 /// name up to the first number in it. Pure.
 ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors);
 
-/// Returns the tensors that the header of a .safetensors file lists. Throws Error(usage) with `name` if it is
-/// none. Pure.
+/// Returns the parameters that the header of a .safetensors file lists: what has whole numbers, or is a mask,
+/// is a buffer. Throws Error(usage) with `name` if it is no header, or if the parameters are quantized. Pure.
 std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::string_view name);
 
 /// Returns the names of the files that a model.safetensors.index.json lists, in order, each once. Throws
@@ -41,9 +41,16 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
 std::vector<std::string> files_of_index(std::string_view text, std::string_view name);
 
 /// Returns the parameters of a model that a config.json of the transformers library describes. Throws
-/// Error(usage) with `name` if the model type is not one of those that are known, or a number is missing.
-/// Pure.
+/// Error(usage) with `name` if the model type is not one of those that are known, a number is missing, or the
+/// model is quantized. Pure.
 std::vector<ModelTensor> tensors_of_config(std::string_view text, std::string_view name);
+
+/// Returns true if a config.json says that the tensors beside it are quantized; false also if it is none.
+/// Pure.
+bool config_is_quantized(std::string_view text);
+
+/// Throws Error(usage) with `name`, a file, and why its model is called quantized.
+[[noreturn]] void refuse_quantized(std::string_view name, std::string_view why);
 
 /// The model types that tensors_of_config() knows: "llama, mistral, …".
 std::string known_model_types();

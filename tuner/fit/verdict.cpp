@@ -13,20 +13,6 @@ namespace {
 /// A job at its limit has no room for page tables and for the file cache that its checkpoint goes through.
 constexpr double kTight = 1 / 1.08;
 
-std::string_view phase_in_words(FitPhase phase) {
-  switch (phase) {
-    case FitPhase::start:
-      return "at the start";
-    case FitPhase::steady:
-      return "in the steady state";
-    case FitPhase::checkpoint:
-      return "at the checkpoint";
-    case FitPhase::resume:
-      return "at resume";
-  }
-  return "";
-}
-
 void note_numa_nodes(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits,
                      std::vector<std::string>& notes) {
   if (limits.nodes.size() < 2) return;
@@ -44,24 +30,34 @@ void note_numa_nodes(const FitJob& job, const MemoryForecast& forecast, const No
                   together == 1 ? "needs" : "need", print_memory(needed)));
 }
 
-/// Adds what is wrong with /dev/shm. Returns whether that stops the job.
-bool lacks_shared_memory(const MemoryForecast& forecast, const MemoryLimits& limits,
-                         std::vector<std::string>& notes) {
-  if (forecast.shared_memory_bytes == 0) return false;
-  const std::string needed = print_memory(forecast.shared_memory_bytes);
-  if (limits.shared_memory_is_missing) {
-    notes.push_back(format_text("/dev/shm is not mounted, and this job keeps {} there.", needed));
-    return true;
+}  // namespace
+
+std::string_view phase_in_words(FitPhase phase) {
+  switch (phase) {
+    case FitPhase::start:
+      return "at the start";
+    case FitPhase::steady:
+      return "in the steady state";
+    case FitPhase::checkpoint:
+      return "at the checkpoint";
+    case FitPhase::resume:
+      return "at resume";
   }
-  if (!limits.shared_memory || *limits.shared_memory >= forecast.shared_memory_bytes) return false;
-  notes.push_back(
-      format_text("/dev/shm holds {}, and this job keeps {} there: mount -o remount,size=… /dev/shm, "
-                  "or docker --shm-size.",
-                  print_memory(*limits.shared_memory), needed));
-  return true;
+  return "";
 }
 
-}  // namespace
+std::optional<std::string> shared_memory_shortage(const MemoryForecast& forecast,
+                                                  const MemoryLimits& limits) {
+  if (forecast.shared_memory_bytes == 0) return std::nullopt;
+  const std::string needed = print_memory(forecast.shared_memory_bytes);
+  if (limits.shared_memory_is_missing)
+    return format_text("/dev/shm is not mounted, and this job keeps {} there", needed);
+  if (!limits.shared_memory || *limits.shared_memory >= forecast.shared_memory_bytes) return std::nullopt;
+  return format_text(
+      "/dev/shm has room for {}, and this job keeps {} there: mount -o remount,size=… /dev/shm, "
+      "or docker --shm-size",
+      print_memory(*limits.shared_memory), needed);
+}
 
 std::string print_memory(std::uint64_t bytes) {
   const double gib = static_cast<double>(bytes) / 0x1p30;
@@ -109,8 +105,9 @@ NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits) {
 FitVerdict verdict_of(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits) {
   FitVerdict verdict{
       .phase = forecast.worst(), .needed = forecast.peak_bytes(), .capacity = limits.capacity.bytes};
-  const bool lacks = lacks_shared_memory(forecast, limits.more, verdict.problems);
-  verdict.fits = verdict.needed <= verdict.capacity && !lacks;
+  const auto shared = shared_memory_shortage(forecast, limits.more);
+  if (shared) verdict.problems.push_back(*shared + ".");
+  verdict.fits = verdict.needed <= verdict.capacity && !shared;
   if (verdict.fits && static_cast<double>(verdict.needed) > kTight * static_cast<double>(verdict.capacity)) {
     verdict.problems.push_back(
         "It is tight: page tables, and the file cache of a checkpoint that is being written, need some "

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fit/forecast.hpp"
@@ -48,6 +49,12 @@ struct FitVerdict {
 /// Returns the verdict. A /dev/shm that is too small is a reason not to fit. A NUMA node, locked memory and
 /// huge pages are not, and become sentences. Pure.
 FitVerdict verdict_of(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits);
+
+/// Returns what is wrong with /dev/shm, if that stops the job: a sentence without its full stop. Pure.
+std::optional<std::string> shared_memory_shortage(const MemoryForecast& forecast, const MemoryLimits& limits);
+
+/// Returns when a phase is: "in the steady state".
+std::string_view phase_in_words(FitPhase phase);
 
 /// Returns the verdict in one line: "fits: 612 of 755 GiB at the checkpoint" or "does not fit: short of 41.0
 /// GiB at resume (796 of 755 GiB)". Pure.

@@ -42,19 +42,24 @@ FitJob least_job_of(const Workload& workload, StateFormat state) {
     job.state = StateFormat::fp32;
     job.mode = job.stepper == StepMethod::superoffload ? Mode::backward : Mode::wait;
   }
-  return job;
+  FitJob in_parts = job;
+  in_parts.load = Load::sharded;
+  return why_no_such_job(in_parts) ? job : in_parts;
 }
 
 std::optional<std::string> memory_shortage(const Workload& workload, StateFormat state,
                                            const NodeLimits& limits) {
   const FitJob job = least_job_of(workload, state);
   const MemoryForecast forecast = forecast_of(job);
-  const PhaseMemory& steady = forecast.at(FitPhase::steady);
-  if (steady.bytes <= limits.capacity.bytes) return std::nullopt;
-  return format_text(
-      "{} parameters need at least {} of host memory in the steady state, and the job may use {} ({})",
-      print_quantity(workload.params), print_memory(steady.bytes), print_memory(limits.capacity.bytes),
-      limits.capacity.limit);
+  const FitVerdict verdict = verdict_of(job, forecast, limits);
+  if (verdict.fits) return std::nullopt;
+  const std::string params = print_quantity(workload.params);
+  if (verdict.needed > verdict.capacity) {
+    return format_text("{} parameters need at least {} of host memory {}, and the job may use {} ({})",
+                       params, print_memory(verdict.needed), phase_in_words(verdict.phase),
+                       print_memory(verdict.capacity), limits.capacity.limit);
+  }
+  return format_text("{} parameters: {}", params, shared_memory_shortage(forecast, limits.more).value());
 }
 
 }  // namespace zf

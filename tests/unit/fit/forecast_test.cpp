@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "fit/measured_kinds.hpp"
 #include "fit_jobs.hpp"
 #include "measured_jobs.hpp"
 
@@ -15,18 +20,24 @@ bool is_ours(StepMethod stepper) {
          stepper == StepMethod::native;
 }
 
+/// Returns the job that was measured.
+FitJob job_of(const MeasuredJob& measured) {
+  FitJob job;
+  job.model = measured_model(measured.blocks);
+  job.stepper = measured.stepper;
+  job.stage = measured.stage;
+  job.mode = measured.mode;
+  job.type = measured.type;
+  job.state = measured.state;
+  job.ranks = measured.ranks;
+  job.device = Device::cpu;
+  return job;
+}
+
 TEST(MemoryForecast, IsWithinThreePercentOfEachPhaseOfOursAndFiveOfOthers) {
   ASSERT_GE(std::size(kMeasuredJobs), 24U);
   for (const MeasuredJob& measured : kMeasuredJobs) {
-    FitJob job;
-    job.model = measured_model(measured.blocks);
-    job.stepper = measured.stepper;
-    job.stage = measured.stage;
-    job.mode = measured.mode;
-    job.type = measured.type;
-    job.state = measured.state;
-    job.ranks = measured.ranks;
-    job.device = Device::cpu;
+    const FitJob job = job_of(measured);
     ASSERT_EQ(why_no_such_job(job), std::nullopt) << measured.name;
     const MemoryForecast forecast = forecast_of(job);
     for (std::size_t phase = 0; phase < kFitPhases; ++phase) {
@@ -145,6 +156,52 @@ TEST(MemoryForecast, PinnedBlocksAreRoundedUpToPowersOfTwo) {
       << "the arena is registered as it is";
 }
 
+TEST(MemoryForecast, SumsOfGradientsAreAnotherPartitionInStages1And2) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.ranks = 2;
+  job.pinned = true;
+  FitJob sums = job;
+  sums.set(FitExtra::accumulation, true);
+  for (int stage = 1; stage <= 3; ++stage) {
+    job.stage = sums.stage = stage;
+    const std::uint64_t more = stage == 3 ? 0 : 2'000'000'000;
+    ASSERT_EQ(why_no_such_job(sums), std::nullopt);
+    for (const FitPhase phase : {FitPhase::steady, FitPhase::checkpoint})
+      EXPECT_EQ(forecast_of(sums).at(phase).bytes - forecast_of(job).at(phase).bytes, more) << stage;
+    EXPECT_EQ(forecast_of(sums).pinned_bytes - forecast_of(job).pinned_bytes, more) << stage;
+    EXPECT_EQ(forecast_of(sums).at(FitPhase::start).bytes, forecast_of(job).at(FitPhase::start).bytes);
+  }
+}
+
+TEST(MemoryForecast, AModelThatIsFlattenedOnTheHostIsThereTwice) {
+  FitJob job;
+  job.model = usual_model(8'000'000'000);
+  job.stage = 2;
+  job.ranks = 8;
+  EXPECT_EQ(forecast_of(job).at(FitPhase::start).bytes, 8U * 16'000'000'000);
+  job.set(FitExtra::host_flatten, true);
+  EXPECT_EQ(forecast_of(job).at(FitPhase::start).bytes, 8U * 32'000'000'000);
+  job.device = Device::cpu;
+  EXPECT_NE(why_no_such_job(job), std::nullopt);
+}
+
+TEST(MemoryForecast, OffloadedParametersAreInOneBlockThatIsPinned) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.stage = 3;
+  FitJob offloads = job;
+  offloads.set(FitExtra::offload_param, true);
+  constexpr std::uint64_t kBlock = std::uint64_t{2} << 30;
+  EXPECT_EQ(forecast_of(offloads).at(FitPhase::steady).bytes - forecast_of(job).at(FitPhase::steady).bytes,
+            kBlock);
+  EXPECT_EQ(forecast_of(offloads).pinned_bytes, kBlock);
+  job.pinned = offloads.pinned = true;
+  EXPECT_EQ(forecast_of(offloads).at(FitPhase::steady).bytes - forecast_of(job).at(FitPhase::steady).bytes,
+            kBlock + 2'000'000'000)
+      << "torch keeps the pinned blocks that they were in before";
+}
+
 TEST(MemoryForecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAParameter) {
   FitJob job;
   job.model = usual_model(1'000'000'000);
@@ -161,12 +218,26 @@ TEST(MemoryForecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAP
 }
 
 TEST(MemoryForecast, OnlyWhatWasMeasuredIsCalledSo) {
-  for (const FitJob& job : all_jobs(1'000'000'000)) {
-    const bool was_not = job.device == Device::gpu || job.type == ParameterType::fp16 ||
-                         job.stepper == StepMethod::superoffload ||
-                         job.stepper == StepMethod::deepspeed_zenflow;
-    EXPECT_EQ(forecast_of(job).basis, was_not ? TermBasis::from_source : TermBasis::measured)
-        << in_words(job);
+  std::vector<MeasuredKind> runs;
+  for (const MeasuredJob& measured : kMeasuredJobs) {
+    const FitJob job = job_of(measured);
+    runs.push_back(kind_of(job));
+    EXPECT_EQ(what_is_from_source(job), std::nullopt) << measured.name;
+    EXPECT_EQ(forecast_of(job).basis, TermBasis::measured) << measured.name;
+  }
+  const auto was_run = [&](const MeasuredKind& kind) {
+    return std::find(runs.begin(), runs.end(), kind) != runs.end();
+  };
+  for (const MeasuredKind& kind : measured_kinds()) EXPECT_TRUE(was_run(kind)) << name_of(kind.stepper);
+  for (FitJob job : all_jobs(1'000'000'000)) {
+    for (const auto& [ranks, nodes] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}}) {
+      job.ranks = ranks;
+      job.nodes = nodes;
+      const bool was_so = job.device == Device::cpu && job.load == Load::whole && !job.pinned && nodes == 1;
+      EXPECT_EQ(forecast_of(job).basis,
+                was_so && was_run(kind_of(job)) ? TermBasis::measured : TermBasis::from_source)
+          << in_words(job) << ", ranks " << ranks << ", nodes " << nodes;
+    }
   }
 }
 

@@ -103,6 +103,34 @@ TEST(Safetensors, HeadersGiveExactNumbers) {
   EXPECT_EQ(tensors[0].bytes, 30U);
 }
 
+TEST(Safetensors, BuffersAreNotParameters) {
+  const auto tensors = tensors_of_safetensors(
+      R"({"h.0.attn.bias": {"dtype": "F32", "shape": [1, 1, 1024, 1024]},
+          "h.0.attn.c_attn.bias": {"dtype": "F32", "shape": [5]},
+          "layers.0.attention.bias": {"dtype": "BOOL", "shape": [1, 1, 64, 64]},
+          "o_proj.attention.bias": {"dtype": "BF16", "shape": [7]},
+          "embeddings.position_ids": {"dtype": "I64", "shape": [1, 512]}})",
+      "a file");
+  EXPECT_EQ(model_of_tensors(tensors).params, 12U);
+}
+
+TEST(Safetensors, QuantizedParametersAreRefused) {
+  for (const char* const header : {R"({"l.qweight": {"dtype": "I32", "shape": [512, 4096]}})",
+                                   R"({"l.weight": {"dtype": "U8", "shape": [8388608, 1]}})",
+                                   R"({"l.weight_packed": {"dtype": "I32", "shape": [512, 4096]}})"}) {
+    try {
+      tensors_of_safetensors(header, "model.safetensors");
+      ADD_FAILURE() << header;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("model.safetensors: the model is quantized (the tensor l."))
+          << header;
+    }
+  }
+  EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "quantization_config": {"bits": 4}})"),
+              HasSubstr("it has a quantization_config"));
+  EXPECT_EQ(params_of(R"({"model_type": "gpt2", "quantization_config": null})"), 124'439'808U);
+}
+
 TEST(Safetensors, BrokenHeadersAreRefusedWithTheFile) {
   for (const char* const header :
        {"", "[]", "{\"a\": 1}", R"({"a": {"shape": [1]}})", R"({"a": {"dtype": "F32", "shape": [-1]}})",

@@ -93,7 +93,7 @@ TEST(FitVerdict, ASharedMemoryFolderThatIsTooSmallStopsZenFlow) {
   EXPECT_FALSE(verdict.fits);
   EXPECT_THAT(in_words(verdict), HasSubstr("/dev/shm is too small"));
   EXPECT_THAT(verdict.problems,
-              ElementsAre(HasSubstr("/dev/shm holds 8.0 GiB, and this job keeps 14.9 GiB")));
+              ElementsAre(HasSubstr("/dev/shm has room for 8.0 GiB, and this job keeps 14.9 GiB")));
   limits.more.shared_memory = 20 * kGiB;
   EXPECT_TRUE(verdict_of(job, forecast_of(job), limits).fits);
   limits.more = {.shared_memory_is_missing = true};
@@ -120,6 +120,16 @@ TEST(FitVerdict, LockedMemoryAndHugePagesAreNotes) {
   EXPECT_TRUE(verdict.fits);
   EXPECT_THAT(verdict.problems, ElementsAre(HasSubstr("10.0 GiB are pinned, and 1.0 GiB may be locked"),
                                             HasSubstr("4.0 GiB are reserved as huge pages")));
+}
+
+TEST(FitVerdict, Fsdp2PinsItsGradientsToo) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.stepper = StepMethod::fsdp2;
+  job.pinned = true;
+  EXPECT_EQ(forecast_of(job).pinned_bytes, 4'000'000'000U) << "2 GB of parameters, 2 GB of gradients";
+  job.model.trainable = 100'000'000;
+  EXPECT_EQ(forecast_of(job).pinned_bytes, 2'200'000'000U);
 }
 
 TEST(Advice, TheLargestSavingComesFirstAndEachIsTrue) {
@@ -164,12 +174,37 @@ TEST(MemoryShortage, IsThatOfEveryFrameworkAndNeverOfAJobThatFits) {
         workload.mode = mode;
         EXPECT_EQ(why_no_such_job(least_job_of(workload, state)), std::nullopt) << name << " " << mode_name;
         EXPECT_EQ(memory_shortage(workload, state, limits_of_bytes(40 * kGiB)), std::nullopt) << name;
+        EXPECT_NE(forecast_of(least_job_of(workload, state)).worst(), FitPhase::start) << name;
         EXPECT_THAT(memory_shortage(workload, state, limits_of_bytes(7 * kGiB)).value(),
                     HasSubstr("1B parameters need at least"))
             << name;
       }
     }
   }
+}
+
+TEST(MemoryShortage, IsThatOfThePhaseThatNeedsMost) {
+  Workload workload{"w", 1'000'000'000, 4, 1};
+  workload.framework = Framework::deepspeed_offload;
+  const MemoryForecast forecast = forecast_of(least_job_of(workload, StateFormat::fp32));
+  const std::uint64_t steady = forecast.at(FitPhase::steady).bytes;
+  ASSERT_GT(forecast.at(FitPhase::resume).bytes, steady + kGiB);
+  const auto shortage = memory_shortage(workload, StateFormat::fp32, limits_of_bytes(steady));
+  EXPECT_THAT(shortage.value(), HasSubstr("at resume"));
+  EXPECT_EQ(memory_shortage(workload, StateFormat::fp32, limits_of_bytes(forecast.peak_bytes())),
+            std::nullopt);
+}
+
+TEST(MemoryShortage, IsThatOfSharedMemory) {
+  Workload workload{"w", 1'000'000'000, 4, 1};
+  workload.framework = Framework::deepspeed_zenflow;
+  workload.mode = Mode::overlap;
+  NodeLimits limits = limits_of_bytes(100 * kGiB);
+  limits.more.shared_memory = 14 * kGiB;
+  EXPECT_THAT(memory_shortage(workload, StateFormat::fp32, limits).value(),
+              HasSubstr("1B parameters: /dev/shm has room for 14.0 GiB, and this job keeps 14.9 GiB there"));
+  limits.more.shared_memory = 15 * kGiB;
+  EXPECT_EQ(memory_shortage(workload, StateFormat::fp32, limits), std::nullopt);
 }
 
 TEST(FitReport, TextNamesPhasesChangesAndWhatIsNotKnown) {
