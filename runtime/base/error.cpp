@@ -29,8 +29,24 @@ std::string_view descriptor_hint(int errno_value) {
   }
 }
 
-std::string_view space_hint(int errno_value) {
-  return errno_value == EFBIG ? "raise ulimit -f" : "free some space";
+std::string writing_hint(int errno_value, std::string_view elsewhere) {
+  const auto or_elsewhere = [&](std::string_view hint) {
+    return elsewhere.empty() ? std::string(hint) : format_text("{}, or {}", hint, elsewhere);
+  };
+  switch (errno_value) {
+    case ENOSPC:
+    case EDQUOT:
+      return or_elsewhere("free some space");
+    case EIO:
+      return or_elsewhere("look in dmesg for what the disk or its server reports");
+    case EFBIG:
+      return "raise ulimit -f";
+    case EMFILE:
+    case ENFILE:
+      return std::string(descriptor_hint(errno_value));
+    default:
+      return or_elsewhere("check the file system that it lies on");
+  }
 }
 
 std::string errno_text(int errno_value) { return std::generic_category().message(errno_value); }

@@ -31,13 +31,15 @@ class Error : public std::runtime_error {
 };
 
 /// What to do next when the kernel refuses another thread or process.
-inline constexpr std::string_view kTaskLimitHint = "look at ulimit -u, ulimit -v and the cgroup's pids.max";
+inline constexpr std::string_view kTaskLimitHint =
+    "look at ulimit -u, ulimit -v, ulimit -d and the cgroup's pids.max";
 
 /// Returns what to do next when the kernel refuses another descriptor with this errno value; may be empty.
 std::string_view descriptor_hint(int errno_value);
 
-/// Returns what to do next when a file cannot become as large as it should.
-std::string_view space_hint(int errno_value);
+/// Returns what to do next when a file cannot be written, or not as large as it should be. `elsewhere`: how
+/// to write it elsewhere, such as "give another path"; it is said if that may help.
+std::string writing_hint(int errno_value, std::string_view elsewhere = {});
 
 /// Throws Error(runtime_error) "what: text of errno_value; next".
 [[noreturn]] void throw_errno(int errno_value, std::string_view what, std::string_view next = {});

@@ -124,9 +124,9 @@ Arena Arena::create(const ArenaLayout& layout) {
       {SIGXFSZ}, [&] { return ftruncate(fd.get(), static_cast<off_t>(layout.bytes)) == 0; });
   if (error != 0) {
     throw_errno(error, "cannot make an arena of " + size_text(layout.bytes),
-                error == EFBIG   ? space_hint(error)
-                : error == EPERM ? descriptor_hint(error)
-                                 : std::string_view(kLessMemory));
+                error == EFBIG   ? writing_hint(error)
+                : error == EPERM ? std::string(descriptor_hint(error))
+                                 : std::string(kLessMemory));
   }
   checked(fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL), "sealing the arena");
   Arena arena(std::move(fd), layout.bytes);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <string_view>
 
+#include "base/address_space.hpp"
 #include "base/error.hpp"
 
 namespace zf {
@@ -17,6 +18,7 @@ namespace {
 std::string_view next_step(int error) {
   if (error == EAGAIN) return kTaskLimitHint;
   if (error == EMFILE || error == ENFILE) return descriptor_hint(error);
+  if (error == ENOMEM) return memory_hint(kAllocatorBytes, "give the job more memory");
   if (error == EPERM || error == ENOSYS) return "allow clone, vfork and execve in the sandbox";
   return {};
 }

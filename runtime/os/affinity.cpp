@@ -15,6 +15,9 @@
 namespace zf {
 namespace {
 
+/// Returns whether this is what a filter of system calls answers.
+bool is_refused(int error) { return error == EPERM || error == ENOSYS; }
+
 const char* noun(const CpuSet& set) { return set.size() == 1 ? "CPU" : "CPUs"; }
 
 /// A kernel mask for CPUs 0 … bits-1. The fixed cpu_set_t ends at 1024 CPUs, and there are larger machines.
@@ -54,8 +57,9 @@ std::optional<CpuSet> find_thread_affinity(pid_t tid) {
     Mask mask(bits);
     if (sched_getaffinity(tid, mask.bytes(), mask.get()) == 0) return mask.members();
     if (errno == ESRCH) return std::nullopt;
-    if (errno != EINVAL || bits > kMaxOsIndex) {
-      throw_errno(errno, format_text("cannot read the affinity mask of thread {}", tid));
+    if (const int error = errno; error != EINVAL || bits > kMaxOsIndex) {
+      throw_errno(error, format_text("cannot read the affinity mask of thread {}", tid),
+                  is_refused(error) ? "allow sched_getaffinity in the sandbox" : "");
     }
   }
 }
@@ -70,9 +74,11 @@ std::optional<CpuSet> set_thread_affinity(pid_t tid, const CpuSet& cpus) {
   Mask mask(cpus.last().os_index + 1);
   for (const Pu pu : cpus) mask.add(pu);
   if (sched_setaffinity(tid, mask.bytes(), mask.get()) == 0) return find_thread_affinity(tid);
-  if (errno == ESRCH) return std::nullopt;
-  throw_errno(errno, format_text("cannot bind to {} {}", noun(cpus), print(cpus)),
-              "`zf-tune probe` lists the CPUs that are allowed here");
+  const int error = errno;
+  if (error == ESRCH) return std::nullopt;
+  throw_errno(error, format_text("cannot bind to {} {}", noun(cpus), print(cpus)),
+              is_refused(error) ? "allow sched_setaffinity in the sandbox"
+                                : "`zf-tune probe` lists the CPUs that are allowed here");
 }
 
 std::optional<CpuSet> widest_thread_affinity() {

@@ -165,9 +165,9 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail(int error) const {
-  throw_errno(error, format_text("cannot write {}", path_.string()),
-              format_text("{}; what was there before is unchanged",
-                          error == EFBIG ? space_hint(error) : "free some space or give another path"));
+  throw_errno(
+      error, format_text("cannot write {}", path_.string()),
+      format_text("{}; what was there before is unchanged", writing_hint(error, "give another path")));
 }
 
 void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -272,7 +272,8 @@ void AtomicFile::commit() {
   temporary_.clear();
   const int error = sync_folder(folder);
   if (error != 0)
-    throw_errno(error, format_text("{} is written, but its folder cannot be synced", path_.string()));
+    throw_errno(error, format_text("{} is written, but its folder cannot be synced", path_.string()),
+                writing_hint(error));
 }
 
 void write_text_file_atomically(const std::filesystem::path& path, std::string_view text) {

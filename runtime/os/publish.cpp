@@ -84,7 +84,7 @@ void publish_text_file(const std::filesystem::path& path, std::string_view text,
     error = errno;
   if (error == 0) return;
   ::unlinkat(folder.get(), temporary.c_str(), 0);
-  throw_errno(error, format_text("cannot publish {}", path.string()), space_hint(error));
+  throw_errno(error, format_text("cannot publish {}", path.string()), writing_hint(error));
 }
 
 std::optional<std::string> read_published_file(const std::filesystem::path& path) {

@@ -54,7 +54,7 @@ bool read_until_closed(int fd, Nanoseconds deadline_ns, std::string& text) {
 
 Pipe::Pipe() {
   int ends[2];
-  checked(::pipe2(ends, O_CLOEXEC), "cannot create a pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno(errno, "cannot create a pipe", descriptor_hint(errno));
   in = FileDescriptor(ends[0]);
   out = FileDescriptor(ends[1]);
 }

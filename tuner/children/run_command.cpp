@@ -12,10 +12,12 @@
 #include "base/file_descriptor.hpp"
 #include "children/child_output.hpp"
 #include "os/exec.hpp"
+#include "os/standard_streams.hpp"
 
 namespace zf {
 namespace {
 
+constexpr const char* kNull = "/dev/null";
 constexpr int kPollMs = 100;
 constexpr Nanoseconds kGraceNs = 5 * kSecondNs;
 constexpr std::size_t kMaxLineBytes = 1 << 16;
@@ -26,8 +28,13 @@ constexpr std::size_t kMaxRestBytes = 1 << 20;
 /// code if that fails.
 int become(const std::vector<std::string>& command, int out) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
-  const int null = ::open("/dev/null", O_RDONLY);
-  if (null < 0 || ::dup2(null, 0) < 0 || ::dup2(out, 1) < 0 || ::dup2(out, 2) < 0) return 126;
+  if (::dup2(out, 1) < 0 || ::dup2(out, 2) < 0) return 126;
+  const int null = ::open(kNull, O_RDONLY);
+  if (null < 0 || ::dup2(null, 0) < 0) {
+    print_stderr("zf-tune: {}: {}; the command's input comes from there: mount or make {}\n", kNull,
+                 errno_text(errno), kNull);
+    return 126;
+  }
   return exec_or_exit_code(command);
 }
 

@@ -1,13 +1,18 @@
 #include "children/temporary_folder.hpp"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <system_error>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/format.hpp"
+#include "os/file.hpp"
 
 namespace zf {
 
@@ -39,6 +44,15 @@ TemporaryFolder::TemporaryFolder(const std::string& name) {
   }
   throw Error(Exit::runtime_error, "cannot create a temporary folder in " + refused,
               "let TMPDIR name a folder that can be written");
+}
+
+void TemporaryFolder::write(const std::string& name, std::string_view text) const {
+  const fs::path path = path_ / name;
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const int error = file.valid() ? write_all(file.get(), std::as_bytes(std::span(text))) : errno;
+  if (error != 0)
+    throw_errno(error, format_text("cannot write {}", path.string()),
+                writing_hint(error, "let TMPDIR name another folder"));
 }
 
 TemporaryFolder::~TemporaryFolder() {

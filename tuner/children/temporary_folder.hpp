@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace zf {
 
@@ -18,6 +19,9 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  /// Writes a file of the folder. Throws Error(runtime_error) if it cannot be written whole.
+  void write(const std::string& name, std::string_view text) const;
 
  private:
   std::filesystem::path path_;

@@ -1,10 +1,13 @@
 #include "machine/hwloc_source.hpp"
 
+#include <fcntl.h>
 #include <hwloc.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +19,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/file_descriptor.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/child_output.hpp"
@@ -190,10 +194,20 @@ ChildOutput discover_with_io(const SysRoot& sysroot, const CpuSet& online, std::
   return found;
 }
 
+/// Throws if so few descriptors are left that hwloc would pass over files without a word.
+void need_descriptors() {
+  std::array<FileDescriptor, 8> taken;
+  for (FileDescriptor& fd : taken) {
+    fd = FileDescriptor(::open("/", O_PATH | O_CLOEXEC));
+    if (!fd.valid()) throw_errno(errno, "cannot read the machine", descriptor_hint(errno));
+  }
+}
+
 /// Loads a machine from its /proc and /sys. A child process reads it, because I/O discovery can hang or crash
 /// in a driver, and passes it on as XML. If the child does not answer within the deadline, another child
 /// reads the machine without I/O.
 Hwloc load_sysroot(const TopologySource& source, std::vector<std::string>& missing) {
+  need_descriptors();
   const std::string name = source.sysroot.path().string();
   const OnlineCpus online = read_online_cpus(source.sysroot);
   if (online.cpus.empty()) {

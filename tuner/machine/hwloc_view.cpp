@@ -189,7 +189,7 @@ HwlocView::HwlocView(const SysRoot& machine, const OnlineCpus& online, const Hid
     fill(machine, folder_.path(), online.cpus, hidden);
   } catch (const fs::filesystem_error& error) {
     throw_errno(error.code().value(), format_text("cannot fill the folder {}", folder_.path().string()),
-                space_hint(error.code().value()));
+                writing_hint(error.code().value()));
   }
 }
 

@@ -62,6 +62,12 @@ Child start_rank(const std::function<void()>& work) {
       Reach::process, "cannot start the process of a rank");
 }
 
+/// Returns what to do after a rank's process has ended like this; may be empty.
+std::string_view next_step_after(const ExitStatus& status) {
+  if (status.signal == SIGKILL) return "memory may have run out: look in dmesg and at the job's memory limit";
+  return status.signal ? memory_hint(kAllocatorBytes, "") : "";  // oneTBB crashes if it gets no memory
+}
+
 /// Waits until the processes of all ranks have ended. If one failed or is late, tells the others through the
 /// barrier. If they go on for too long after stop() returned true, returns before they have ended.
 void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanoseconds limit_ns,
@@ -77,10 +83,9 @@ void wait_for_all(std::vector<Child>& ranks, ProcessBarrier& barrier, Nanosecond
       gone[rank] = true;
       const ExitStatus status = ranks[rank].reap();
       if (status.code == 0) continue;
-      barrier.fail(format_text("the process of rank {} {}{}", rank, describe(status),
-                               status.signal == SIGKILL
-                                   ? "; memory may have run out: look in dmesg and at the job's memory limit"
-                                   : ""));
+      const std::string_view next = next_step_after(status);
+      barrier.fail(format_text("the process of rank {} {}{}{}", rank, describe(status),
+                               next.empty() ? "" : "; ", next));
     }
     if (now_ns() > limit_ns) barrier.fail("a rank did not finish in time");
     if (now_ns() > limit_ns + 10 * kSecondNs) return;  // stuck in the kernel; the destructor kills it

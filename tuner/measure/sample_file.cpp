@@ -133,13 +133,14 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
 void RecordingMeter::append(const std::string& text) const {
   if (const int error = write_all(file_.get(), std::as_bytes(std::span(text))); error != 0) {
     throw_errno(error, path_.string(),
-                format_text("{} and run again{}", space_hint(error),
+                format_text("{} and run again{}", writing_hint(error),
                             can_continue() ? ": the sweep then continues" : ""));
   }
 }
 
 void RecordingMeter::set_size(std::uint64_t bytes) const {
-  if (const int error = set_size_of_file(file_.get(), bytes); error != 0) throw_errno(error, path_.string());
+  if (const int error = set_size_of_file(file_.get(), bytes); error != 0)
+    throw_errno(error, path_.string(), writing_hint(error));
 }
 
 void RecordingMeter::begin_round(const std::vector<std::string>& labels) {

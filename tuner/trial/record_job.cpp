@@ -20,7 +20,6 @@
 #include "measure/bench.hpp"
 #include "measure/machine_meter.hpp"
 #include "measure/working_set_size.hpp"
-#include "os/atomic_file.hpp"
 #include "os/environment.hpp"
 #include "os/file.hpp"
 #include "text/command_line.hpp"
@@ -41,7 +40,9 @@ constexpr int kStepVisits = 3;
 /// Writes the recorder's Python files.
 void write_recorder(const TemporaryFolder& folder) {
   if (const std::string path = folder.path().string(); path.find(':') != std::string::npos) {
-    throw Error(Exit::usage, format_text("TMPDIR={}: PYTHONPATH cannot name a folder with a colon", path),
+    throw Error(Exit::usage,
+                format_text("TMPDIR={}: PYTHONPATH cannot name a folder with a colon",
+                            folder.path().parent_path().string()),
                 "set TMPDIR to another folder");
   }
   const fs::path package = folder / "zf_record";
@@ -54,8 +55,8 @@ void write_recorder(const TemporaryFolder& folder) {
                                                                          {"_replay.py", kReplay},
                                                                          {"_timeline.py", kTimeline},
                                                                          {"_workload.py", kWorkload}}};
-  for (const auto& [name, text] : modules) write_text_file_atomically(package / name, text);
-  write_text_file_atomically(folder / "sitecustomize.py", kSitecustomize);
+  for (const auto& [name, text] : modules) folder.write(format_text("zf_record/{}", name), text);
+  folder.write("sitecustomize.py", kSitecustomize);
 }
 
 /// Returns what lets each Python process of the command find the recorder.

@@ -10,7 +10,6 @@
 #include "base/text.hpp"
 #include "children/temporary_folder.hpp"
 #include "compare/statistics.hpp"
-#include "os/atomic_file.hpp"
 #include "plan/plan_json.hpp"
 #include "plan/process_binding.hpp"
 #include "text/command_line.hpp"
@@ -100,8 +99,9 @@ class Rounds {
     result_.trial.higher_is_better = request.higher_is_better;
     for (std::size_t i = 0; i < splits.size(); ++i) {
       result_.trial.candidates.push_back(trial_candidate(splits[i].split));
-      plans_.push_back(folder_ / format_text("plan-{}.json", i));
-      if (!is_unbound(splits[i])) write_text_file_atomically(plans_.back(), print_plan(plan_for(splits[i])));
+      const std::string name = format_text("plan-{}.json", i);
+      plans_.push_back(folder_ / name);
+      if (!is_unbound(splits[i])) folder_.write(name, print_plan(plan_for(splits[i])));
       active_.push_back(i);
     }
     file_.emplace(request.file, identity_of(result_.trial, splits, request), request.fresh);

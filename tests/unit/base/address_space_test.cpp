@@ -26,8 +26,23 @@ TEST(MemoryHint, NamesTheLimitOnlyIfItLeavesTooLittleRoom) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &far), 0);
   EXPECT_STREQ(memory_hint(kTiB / 2, "other"), "other");
   EXPECT_STREQ(memory_hint(2 * kTiB, "other"), "raise ulimit -v");
-  EXPECT_STREQ(out_of_memory(), "out of memory");
+  EXPECT_STREQ(out_of_memory(), "out of memory; give the job more memory");
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+}
+
+TEST(MemoryHint, NamesTheLimitOfDataOnlyIfItLeavesTooLittleRoom) {
+  constexpr std::size_t kGiB = std::size_t{1} << 30;
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  const rlimit small = {.rlim_cur = kGiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &small), 0);
+  EXPECT_STREQ(memory_hint(kGiB / 2, "other"), "other");
+  EXPECT_STREQ(memory_hint(kGiB, "other"), "raise ulimit -d");
+  EXPECT_STREQ(memory_hint(kGiB * kTiB, "other"), "other") << "more than the addresses of a process";
+  const rlimit little = {.rlim_cur = 4096, .rlim_max = before.rlim_max};  // with 0 the highest limit holds
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &little), 0);
+  EXPECT_STREQ(out_of_memory(), "out of memory; raise ulimit -d");
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 namespace zf {
 namespace {
 
@@ -20,6 +22,15 @@ TEST(Error, CheckedNamesTheCallAndTheReason) {
     EXPECT_STREQ(error.what(), "/nonexistent/file: No such file or directory; check the path");
     EXPECT_EQ(error.exit(), Exit::runtime_error);
   }
+}
+
+TEST(WritingHint, IsWhatTheReasonAsksFor) {
+  EXPECT_EQ(writing_hint(ENOSPC), "free some space");
+  EXPECT_EQ(writing_hint(EDQUOT, "give another path"), "free some space, or give another path");
+  EXPECT_EQ(writing_hint(EFBIG, "give another path"), "raise ulimit -f");
+  EXPECT_EQ(writing_hint(EIO), "look in dmesg for what the disk or its server reports");
+  EXPECT_EQ(writing_hint(EMFILE, "give another path"), "look at ulimit -n");
+  EXPECT_EQ(writing_hint(EROFS), "check the file system that it lies on");
 }
 
 TEST(Error, CheckedHandsAGoodAnswerOn) { EXPECT_EQ(checked(7, "seven"), 7); }
