@@ -1,6 +1,10 @@
-"""zf-tune tune, ended by one SIGINT or SIGTERM at any moment: a valid plan or none, and samples to go on with."""
+"""zf-tune tune, ended by one SIGINT or SIGTERM at any moment: a valid plan or none, and samples to go on with.
+
+ZF_TRIES is how often each sweep is interrupted (default 15).
+"""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -8,7 +12,7 @@ import time
 
 from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, CommandTest, clean_environment
 
-TRIES = 30
+TRIES = int(os.environ.get("ZF_TRIES", "15"))
 DONE_LINE = '{"done":true}'
 MACHINE = SOURCE / "configs/machines/epyc-7742-8gpu-nps1.json"
 

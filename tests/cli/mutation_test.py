@@ -1,6 +1,6 @@
 """Mutated files, words and variables: an exit code and one line, never a crash, a hang, an escape code or a faked line.
 
-ZF_MUTATIONS is the number of mutations of each kind (default 12, with scripts/test --all 100), ZF_SEED the seed
+ZF_MUTATIONS is the number of mutations of each kind (default 12, with scripts/test --all 40), ZF_SEED the seed
 (default 1). A failure names the mutation and the seed.
 """
 
@@ -16,7 +16,7 @@ from mutations import mutated, mutated_variables, mutated_word
 from node_files import NODE_FILES
 from zf_cli import DONE, INFEASIBLE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest
 
-MUTATIONS = int(os.environ.get("ZF_MUTATIONS", "100" if "ZF_TEST_ALL" in os.environ else "12"))
+MUTATIONS = int(os.environ.get("ZF_MUTATIONS", "40" if "ZF_TEST_ALL" in os.environ else "12"))
 SEED = int(os.environ.get("ZF_SEED", "1"))
 NODE = ("--topology", "pack:2 [numa(memory=64GiB)] core:8 pu:1")
 DRIVES_TERMINAL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069]")

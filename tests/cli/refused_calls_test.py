@@ -19,8 +19,12 @@ SETS = [(name,) for name in CALLS if name not in NEEDED] + [
     ("pidfd_open", "pidfd_send_signal", "clone3", "memfd_create"),  # Linux of 2016
     ("fork", "vfork", "clone", "clone3"),
 ]
-# Tried in scripts/test by commands that take long, or that do little else than others; with --all they try all SETS.
-FEW_SETS = SETS if os.environ.get("ZF_TEST_ALL") else SETS[-4:]
+ERRORS = (errno.EPERM, errno.ENOSYS)
+ALL_CASES = [(calls, error) for calls in SETS for error in ERRORS]
+# Tried by commands that take long, or that do little else than others: with --all each of SETS, with one of the two
+# errors that refusals have; with --long (ZF_ALL_CASES) all cases.
+FEW_CASES = ALL_CASES if "ZF_ALL_CASES" in os.environ else \
+    [(calls, ERRORS[i % 2]) for i, calls in enumerate(SETS)] if "ZF_TEST_ALL" in os.environ else ALL_CASES[-8:]
 
 
 class RefusedCalls(CommandTest):
@@ -30,11 +34,10 @@ class RefusedCalls(CommandTest):
             self.skipTest("the numbers of the calls are those of x86-64")
         self.plan = self.make_plan("--framework", "torch")  # then trial has one split to try, and unbound
 
-    def run_refused(self, *command: str, sets=tuple(SETS), at_once=1):
-        """Runs a command that succeeds, and then with each set of calls refused, with each of the two errors that
-        refusals have. Runs `at_once` processes beside each other, which helps where they mostly sleep."""
+    def run_refused(self, *command: str, cases=tuple(ALL_CASES), at_once=1):
+        """Runs a command that succeeds, and then with each set of calls refused with an error. Runs `at_once` processes
+        beside each other, which helps where they mostly sleep."""
         self.assert_exit(self.run_tune(*command), DONE)
-        cases = [(calls, error) for calls in sets for error in (errno.EPERM, errno.ENOSYS)]
         for first in range(0, len(cases), at_once):
             started = [(calls, error, self.start_tune(*command, preexec_fn=refusing(error, *calls)))
                        for calls, error in cases[first:first + at_once]]
@@ -55,7 +58,7 @@ class RefusedCalls(CommandTest):
         self.run_refused("plan", "-q", "-o", "new.json")
 
     def test_plan_from_another(self):
-        self.run_refused("plan", "-q", "--from", "plan.json", "-o", "new.json", sets=FEW_SETS)
+        self.run_refused("plan", "-q", "--from", "plan.json", "-o", "new.json", cases=FEW_CASES)
 
     def test_check(self):
         self.run_refused("check", "plan.json")
@@ -83,17 +86,17 @@ class RefusedCalls(CommandTest):
 
     def test_trial(self):
         self.run_refused("trial", "-q", "-t", "1", "-m", "took ([0-9]+)", "-o", "tried.json", "--fresh", "--",
-                         "printf", "took 1\\ntook 1\\n", sets=FEW_SETS)
+                         "printf", "took 1\\ntook 1\\n", cases=FEW_CASES)
 
     def test_bench(self):
-        self.run_refused("bench", "--threads", "1", "--params", "100k", "--rounds", "1", sets=FEW_SETS)
+        self.run_refused("bench", "--threads", "1", "--params", "100k", "--rounds", "1", cases=FEW_CASES)
 
     def test_record(self):
         self.write_files(TORCH | {"train.py": TRAIN})
-        self.run_refused("record", "-q", "-u", "4", "--", sys.executable, "train.py", "9", sets=FEW_SETS, at_once=8)
+        self.run_refused("record", "-q", "-u", "4", "--", sys.executable, "train.py", "9", cases=FEW_CASES, at_once=8)
 
     def test_tune(self):
-        self.run_refused("tune", "-q", "--budget", "200ms", "--params", "1M", "-o", "tuned.json", sets=FEW_SETS)
+        self.run_refused("tune", "-q", "--budget", "200ms", "--params", "1M", "-o", "tuned.json", cases=FEW_CASES)
 
 
 if __name__ == "__main__":

@@ -22,19 +22,19 @@ class Guest(CommandTest):
         result = guest.run("echo out; echo err >&2; exit 7", shape="2n")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (7, "out\n", "err\n"))
 
-    def test_probe_sees_nodes_and_siblings(self):
-        machine = json.loads(self.run_guest("zf-tune probe --format json", shape="2ht"))
-        nodes = {node["node"]: parse_cpus(node["cpus"]) for node in machine["nodes"]}
-        self.assertEqual(nodes, {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
-
-    def test_exec_binds_each_rank_to_its_node(self):
+    def test_probe_sees_nodes_and_siblings_and_exec_binds_each_rank_to_its_node(self):
         for shape, nodes in (("2n", ({0, 1, 2, 3}, {4, 5, 6, 7})), ("2ht", ({0, 1, 4, 5}, {2, 3, 6, 7}))):
             with self.subTest(shape=shape):
                 said = self.run_guest(
-                    "zf-tune plan -q --mode overlap --ranks 2 --framework native -o plan.json; for rank in 0 1; do "
+                    "zf-tune probe --format json; zf-tune plan -q --mode overlap --ranks 2 --framework native -o "
+                    "plan.json; for rank in 0 1; do "
                     "zf-tune exec --plan plan.json --rank $rank -- sh -c "
                     "'grep Cpus_allowed_list /proc/self/status; echo pool: $ZF_OPTIMIZER_CPUS; numactl --show'; done",
                     shape=shape)
+                machine, end = json.JSONDecoder().raw_decode(said)
+                self.assertEqual({node["node"]: parse_cpus(node["cpus"]) for node in machine["nodes"]},
+                                 dict(enumerate(nodes)))
+                said = said[end:]
                 training = [parse_cpus(text) for text in re.findall(r"Cpus_allowed_list:\s*(\S+)", said)]
                 pools = [parse_cpus(text) for text in re.findall(r"pool: (\S+)", said)]
                 preferred = re.findall(r"^preferred: (\d+)", said, re.MULTILINE)
@@ -60,25 +60,23 @@ class Guest(CommandTest):
         self.assertEqual(blind_rank1, rank1)
 
     def test_exec_leaves_isolated_cpus_out_unless_the_plan_has_them(self):
-        """CPUs 6-7 are isolated. The plan is for CPUs 0-3 and the job gets 4-7, so the rank fits the plan."""
+        """CPUs 6-7 are isolated. The plan is for CPUs 0-3 and the job gets 4-7, so the rank fits the plan. Then init's
+        mask lacks CPUs 6-7, the control group has them, and no launcher has bound the ranks."""
         start = ("taskset f0 zf-tune exec --plan plan.json -- grep Cpus_allowed_list /proc/self/status 2>&1")
-        said = self.run_guest(
+        both = self.run_guest(
             "taskset ff zf-tune probe | grep isolated; "
-            f"for option in '' --isolated; do taskset f zf-tune plan -q $option -o plan.json; {start}; done",
+            f"for option in '' --isolated; do taskset f zf-tune plan -q $option -o plan.json; {start}; done; "
+            "echo unbound; zf-tune plan -q --ranks 2 -o plan.json; for rank in 0 1 2; do LOCAL_RANK=$rank "
+            "LOCAL_WORLD_SIZE=3 zf-tune exec --plan plan.json -- grep Cpus_allowed_list /proc/self/status 2>&1; done",
             shape="2n-isolated", more_programs=["taskset"])
+        said, unbound = both.split("\nunbound\n")
         self.assertIn("CPUs 6-7: isolated (isolcpus, or a cpuset partition)", said)
         self.assertIn("CPUs 6-7 are left out: isolated", said)
         self.assertEqual(re.findall(r"Cpus_allowed_list:\s*(\S+)", said), ["4-5", "4-7"])
-
-    def test_several_ranks_are_fitted_beside_isolated_cpus(self):
-        """Init's mask lacks CPUs 6-7, and the control group has them. No launcher has bound these ranks."""
-        said = self.run_guest(
-            "zf-tune plan -q --ranks 2 -o plan.json; for rank in 0 1 2; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=3 "
-            "zf-tune exec --plan plan.json -- grep Cpus_allowed_list /proc/self/status 2>&1; done", shape="2n-isolated")
-        homes = [parse_cpus(cpus) for cpus in re.findall(r"Cpus_allowed_list:\s*(\S+)", said)]
-        self.assertEqual(len(homes), 3, said)
-        self.assertEqual(sorted(cpu for home in homes for cpu in home), [0, 1, 2, 3, 4, 5], said)
-        self.assertNotIn("tell the launcher to bind nothing", said)
+        homes = [parse_cpus(cpus) for cpus in re.findall(r"Cpus_allowed_list:\s*(\S+)", unbound)]
+        self.assertEqual(len(homes), 3, unbound)
+        self.assertEqual(sorted(cpu for home in homes for cpu in home), [0, 1, 2, 3, 4, 5], unbound)
+        self.assertNotIn("tell the launcher to bind nothing", unbound)
 
     def test_pool_and_its_pages_lie_where_the_plan_says(self):
         folder = BINARY.rsplit("/", 1)[0]

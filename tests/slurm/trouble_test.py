@@ -27,34 +27,42 @@ class Trouble(SlurmTest):
             self.assertIn(text, log)
         return said
 
-    def test_no_program(self):
-        self.assert_job_runs("", "job 1 gets no plan", "/nowhere/zf-tune", "No such file",
-                             conf="program=/nowhere/zf-tune")
-
-    def test_no_plan_for_the_class(self):
-        self.assert_job_runs("rm $plan", "job 1 gets no plan", "no plan for this node's class")
-
-    def test_plan_that_is_cut_off(self):
-        self.assert_job_runs("truncate -s 100 $plan", "job 1 gets no plan", "/etc/zf-tune/plans/")
-
-    def test_plan_that_nests_without_end(self):
-        self.assert_job_runs("head -c 5000000 /dev/zero | tr '\\0' '[' >$plan", "job 1 gets no plan")
-
-    def test_plan_with_control_characters_in_its_errors(self):
-        said = self.assert_job_runs("printf '{\"\\\\u001b[2J\\nforged\": 1}' >$plan", "job 1 gets no plan")
+    def test_plans_and_programs_that_give_no_plan(self):
+        """One job for each, beside one Slurm."""
+        cases = (
+            ("no program", "echo program=/nowhere/zf-tune >>$conf", "/nowhere/zf-tune", "No such file"),
+            ("no plan for the class", "rm $plan", "no plan for this node's class"),
+            ("plan that is cut off", "truncate -s 100 $plan", "/etc/zf-tune/plans/"),
+            ("plan that nests without end", "head -c 5000000 /dev/zero | tr '\\0' '[' >$plan"),
+            ("control characters in the errors of a plan", "printf '{\"\\\\u001b[2J\\nforged\": 1}' >$plan"),
+            ("plan on a FIFO", "rm $plan; mkfifo $plan", "FIFO"),
+            ("program that fails without a word", f"{_program('echo; exit 9')}echo program={HOME}/bin/stub >>$conf",
+             "stub ended with status 9 and printed nothing"),
+        )
+        jobs = [f"""rm -f $plan; cp $lab/good.plan $plan; cp $lab/good.conf $conf
+            {set_up}
+            as_user {RANKS} zf-tune exec --quiet --force -- {SHOW_RANK}
+            until_true 20 job_gone
+            node_state
+            until_true 10 grep -qF 'job {job} gets no plan' $lab/log/syslog || true"""
+                for job, (_, set_up, *_) in enumerate(cases, 1)]
+        said = self.here("class_plan --ranks 2; plan=$(ls /etc/zf-tune/plans/*); conf=/etc/zf-tune/slurm.conf\n"
+                         "cp $plan $lab/good.plan; cp $conf $lab/good.conf\n" + "\n".join(jobs) + "\nsaid")
         self.assertNotIn("\x1b", said)
-
-    def test_plan_on_a_fifo(self):
-        self.assert_job_runs("rm $plan; mkfifo $plan", "job 1 gets no plan", "FIFO")
+        lines = said.splitlines()
+        for i, (name, _, *said_why) in enumerate(cases):
+            with self.subTest(name):
+                self.assertEqual([line[:3] for line in lines[3 * i:3 * i + 2]], ["ran", "ran"], said)
+                self.assertEqual(lines[3 * i + 2], "node is idle", said)
+                about = [line for line in lines[3 * len(cases):] if f"job {i + 1} gets no plan" in line]
+                self.assertTrue(about, said)
+                for text in said_why:
+                    self.assertIn(text, "\n".join(about))
 
     def test_full_disk(self):
         self.assert_job_runs("""mkdir /run/zf-tune; mount -t tmpfs -o size=8k,mode=755 tmpfs /run/zf-tune
                                 head -c 8192 /dev/zero >/run/zf-tune/filler""",
                              "job 1 gets no plan", "No space left on device")
-
-    def test_program_that_fails_without_a_word(self):
-        self.assert_job_runs(_program("echo; exit 9"), "stub ended with status 9 and printed nothing",
-                             conf=f"program={HOME}/bin/stub")
 
     def test_program_that_hangs(self):
         self.assert_job_runs(_program("trap '' TERM; while :; do sleep 1; done"), "job 1 gets no plan",

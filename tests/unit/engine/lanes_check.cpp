@@ -33,11 +33,18 @@ std::uint64_t digest_of_gradients(TestState& state, Isa isa, ElementType type) {
   return read_kernel(isa, type)({.array = arrays.g, .n = arrays.n, .digest = true});
 }
 
+/// Returns the lanes that can differ from the scalar one.
+std::vector<Isa> wide_isas() {
+  std::vector<Isa> isas = supported_isas();
+  std::erase(isas, Isa::scalar);
+  return isas;
+}
+
 }  // namespace
 
 int main() {
   std::size_t compared = 0;
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : wide_isas()) {
     for (const ElementType grad : {ElementType::f32, ElementType::bf16, ElementType::f16}) {
       for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 30011U}) {
         TestState calm = random_state(n, grad, static_cast<unsigned>(n), false);
@@ -55,9 +62,9 @@ int main() {
       }
     }
   }
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : wide_isas()) {
     for (KernelVariant variant : all_variants()) {
-      for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 3011U}) {
+      for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 1051U}) {
         for (variant.undo = false;; variant.undo = true) {
           const TestState state = random_state(n, variant.grad, static_cast<unsigned>(n), true);
           if (!(stepped(state, isa, variant) == stepped(state, Isa::scalar, variant))) {
@@ -73,7 +80,7 @@ int main() {
   }
   for (const Isa isa : supported_isas()) {
     for (const KernelVariant& variant : truth_variants()) {
-      for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 3011U}) {
+      for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 1051U}) {
         for (std::size_t offset = 0; offset < 4; ++offset) {
           TestState state = consistent_state(n, variant, static_cast<unsigned>(n));
           if (offset != 0) write_copy(state, variant, static_cast<unsigned>(n));
@@ -88,10 +95,10 @@ int main() {
       }
     }
   }
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : wide_isas()) {
     for (const StateFormat format : kNarrowFormats) {
       for (KernelVariant variant : variants_of(format)) {
-        for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 3011U}) {
+        for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 1051U}) {
           TestState state = random_state(n, variant.grad, static_cast<unsigned>(n), true);
           to_format(state, format);
           if (n % 2 == 1) write_halves(state, format, static_cast<unsigned>(n));

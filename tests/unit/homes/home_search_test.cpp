@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
+#include "all_searches.hpp"
 #include "brute_force.hpp"
 #include "os/standard_streams.hpp"
 #include "search_cases.hpp"
@@ -44,9 +43,6 @@ std::vector<std::string> worse_than_all(unsigned first, unsigned cases, int most
   print_stdout("{} machines, {} divisions\n", cases, tried);
   return worse;
 }
-
-/// Returns whether all cases are to be tried, which takes minutes: the variable ZF_ALL_SEARCHES says so.
-bool all_searches() { return std::getenv("ZF_ALL_SEARCHES") != nullptr; }
 
 TEST(HomeSearch, NoDivisionOfASmallMachineIsBetter) {
   const auto worse =

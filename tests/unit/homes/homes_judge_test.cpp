@@ -4,14 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "all_searches.hpp"
 #include "base/format.hpp"
 #include "os/standard_streams.hpp"
 #include "random_machine.hpp"
 
 namespace zf {
 namespace {
-
-constexpr unsigned kCases = 3000 / ZF_FEWER;
 
 /// A small machine with any number of allowed cores in each node, ranks, and a GPU for all of them or for
 /// none.
@@ -137,8 +136,9 @@ struct Found {
 
 /// Compares all cases with the best of all divisions.
 Found compare_all(SmallCase (*make)(Dice&)) {
+  const unsigned cases = all_searches() ? 3000 : 800 / ZF_FEWER;
   Found found;
-  for (unsigned seed = 0; seed < kCases; ++seed) {
+  for (unsigned seed = 0; seed < cases; ++seed) {
     Dice dice(seed);
     const Judged one = judged(make(dice));
     EXPECT_LE(one.spread, 2);
