@@ -48,6 +48,7 @@ class ArenaAdamW(AdamW):
         self._devices: dict[torch.device, Device] = {}
         self._order = None if overlap == "off" else Order(self)
         self._unread: list[torch.Tensor] = []  # waited for at the first gate
+        self._alone: dict[int, torch.Tensor] = {}  # and these in step(), by id: no gate is in front of what reads them
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
         self._timeline = Timeline()
@@ -302,6 +303,8 @@ class ArenaAdamW(AdamW):
         self._turns += 1
         live.buffer ^= int(self._mode == "late")  # before an interrupt can come: the step reads the other one
         live.overlap.begin(turn)
+        if self._mode == "exact" and self._alone:
+            live.overlap.wait_for(place for place in places if id(place.param) in self._alone)
 
     def _learn(self) -> None:
         """Puts gates where the forward before has shown that they are needed."""
@@ -316,6 +319,13 @@ class ArenaAdamW(AdamW):
         live = self._opened()
         if len(order.read) != read or not live.sequence:
             self._unread = order.unread()
+            self._alone = order.alone() if order.has_gates else {}
+            if self._alone and self._mode == "exact":
+                shapes = ", ".join(str(list(param.shape)) for param in list(self._alone.values())[:3])
+                self._say(f"overlap=\"exact\": {len(self._alone)} of the parameters, of shape {shapes}"
+                          f"{', ...' if len(self._alone) > 3 else ''}, are of no module whose forward was seen, so "
+                          "step() waits for them")
+            self._unread.sort(key=lambda param: id(param) not in self._alone)
             live.sequence = []
 
     def _hides(self) -> bool:
@@ -400,6 +410,10 @@ class ArenaAdamW(AdamW):
         self.param_groups[-1].setdefault("bias_correction", True)
 
     def close(self) -> None:
+        itself = self._itself()
+        if itself is not self:
+            itself.close()
+            return
         live, self._live = self._live, None
         try:
             if live is not None and live.is_here:

@@ -20,6 +20,8 @@ from ._latch import Latch
 from ._why_not import TYPES
 from ._yielding import yield_to_the_job
 
+COPIES = "zf-copies"  # the threads of a CPU's streams
+
 
 class Reading(NamedTuple):
     """What was read of one tensor. The values may lie on its device, and are final after an event."""
@@ -202,7 +204,7 @@ class ThreadStream:
         self._work: queue.SimpleQueue[list[Callable[[], None]]] = queue.SimpleQueue()  # []: the end
         self._given: list[Callable[[], None]] = []  # until the next record(): to wake the thread takes time
         self._own = HostStream(alone=True)
-        self._thread = threading.Thread(target=_serve, args=(self._work, self), name="zf-copies", daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(self._work, self), name=COPIES, daemon=True)
         self._thread.start()
 
     def is_alive(self) -> bool:

@@ -70,7 +70,7 @@ class Gradients:
         self._arrivals: dict[int, int] = {}  # since the last step
         self._expected: dict[int, int] = {}  # of the step before
         self._pause = 0
-        self._arriving = threading.RLock()  # autograd has a thread for each GPU
+        self._arriving = threading.RLock()  # autograd has a thread for each GPU, and gloo some
         self._pending: list[Place] = []  # whose gradients have come, and are not copied yet
         self._pending_bytes = 0
         self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
@@ -108,8 +108,9 @@ class Gradients:
 
     def reduced(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], wants_norm: bool) -> None:
         """Is called when DDP has averaged what the parameters of these places get as their gradients."""
-        if self.is_early:
-            self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
+        with self._arriving:
+            if self.is_early:
+                self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
 
     def _copy_own(self, places: Sequence[Place], buffer: int, wants_norm: bool, wants_digest: bool,
                   made: dict[torch.device, list[Event]] | None = None) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from ._device import Device, device_of
+from ._device import COPIES, Device, device_of
 from ._gradients import Gradients
 from ._order import Order
-from ._overlap import Overlap, Share
+from ._overlap import FOLLOWER, Overlap, Share
 from ._places import Arena, Place, refuse
 from ._timeline import Timeline
 from .errors import ZfError
 
+OUR_THREADS = (FOLLOWER, COPIES)
 Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
 
 
@@ -100,7 +102,15 @@ def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
 
 def end(live: Live, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
     """Ends what an optimizer leaves that nobody has closed."""
-    if live.is_here:
-        unhook(order, arrivals)
+    if not live.is_here:
+        return
+    unhook(order, arrivals)
+
+    def close() -> None:
         with contextlib.suppress(ZfError):
             live.close()
+
+    if threading.current_thread().name in OUR_THREADS:  # the garbage collector runs on any: it cannot wait for itself
+        threading.Thread(target=close, name="zf-close").start()
+    else:
+        close()

@@ -2,8 +2,8 @@
 each of these modules, where its parameters are waited for.
 
 A parameter of a module that is not called, such as `out_proj.weight` of MultiheadAttention, is waited for at the first
-gate of each forward. What is on a module holds the optimizer weakly. A copy of the module, also in another process,
-has gates that wait for nothing, and so has a forked child."""
+gate of each forward; if no module above it is called either, in step(). What is on a module holds the optimizer weakly.
+A copy of the module, also in another process, has no gates, and those of a forked child wait for nothing."""
 
 from __future__ import annotations
 
@@ -40,12 +40,6 @@ class Gate:
             else:
                 waiter._wait_for(self._params)
 
-    def __deepcopy__(self, memo: Any) -> Gate:
-        return Gate()
-
-    def __reduce__(self) -> Any:
-        return Gate, ()
-
 
 _muted = threading.local()  # .on: the gates of methods are open for this thread
 _READING = ("parameters", "named_parameters", "get_parameter", "load_state_dict", "_apply")
@@ -53,23 +47,28 @@ _READING = ("parameters", "named_parameters", "get_parameter", "load_state_dict"
 
 class Waiting:
     """Stands in for a method of one module, such as parameters(), and waits before it. zero_grad() does not read the
-    parameters that it asks for, so it does not wait. In a copy of the module it is the plain method."""
+    parameters that it asks for, so it does not wait. __getstate__() gives copies and pickles of the module nothing of
+    ours."""
 
-    def __init__(self, module: torch.nn.Module, name: str, gate: Gate):
-        self._module, self._name, self._gate = weakref.ref(module), name, gate
+    def __init__(self, module: torch.nn.Module, name: str):
+        self._module, self.name = weakref.ref(module), name
+        self.gates: list[Gate] = []  # one for each optimizer
 
     @property
     def __func__(self) -> Any:
         """The plain function, for torch.compile, which takes it for a bound method."""
-        return getattr(type(self._module()), self._name)
+        return getattr(type(self._module()), self.name)
 
     @torch._disable_dynamo
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         module, is_muted = self._module(), getattr(_muted, "on", False)
-        plain = types.MethodType(getattr(type(module), self._name), module)
-        if self._name in _READING:
+        if self.name == "__getstate__":
+            self._wait()
+            return _state_without_gates(module)
+        plain = types.MethodType(getattr(type(module), self.name), module)
+        if self.name in _READING:
             if not is_muted:
-                self._gate()
+                self._wait()
             return plain(*args, **keywords)
         _muted.on = True
         try:
@@ -77,16 +76,23 @@ class Waiting:
         finally:
             _muted.on = is_muted
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """The copy of the module is in `memo` already, and its values are about to be copied."""
-        self._gate()
-        module = self._module()
-        copy = memo.get(id(module), module)
-        return types.MethodType(getattr(type(copy), self._name), copy)
+    def _wait(self) -> None:
+        for gate in list(self.gates):
+            gate()
 
-    def __reduce__(self) -> Any:
-        self._gate()
-        return getattr, (self._module(), self._name)
+
+def _state_without_gates(module: Any) -> Any:
+    """Returns what copy and pickle take of a module, as if it had no gates."""
+    own = getattr(type(module), "__getstate__", None)  # object has one since Python 3.11
+    state = vars(module) if own is None or own is getattr(object, "__getstate__", None) else own(module)
+    if not isinstance(state, dict):
+        return state
+    state = {name: value for name, value in state.items() if not isinstance(value, Waiting)}
+    for name in ("_forward_pre_hooks", "_state_dict_pre_hooks"):
+        if name in state:
+            state[name] = type(state[name])((key, hook) for key, hook in state[name].items()
+                                            if not isinstance(hook, Gate))
+    return state
 
 
 class Gates:
@@ -94,7 +100,7 @@ class Gates:
 
     def __init__(self) -> None:
         self._handles: list[Any] = []
-        self._shadowed: list[tuple[weakref.ref[torch.nn.Module], str]] = []
+        self._shadowed: list[tuple[weakref.ref[torch.nn.Module], Gate]] = []
 
     def put(self, waiter: Waiter, module: torch.nn.Module, params: Sequence[torch.Tensor] | None) -> None:
         """Puts a gate in front of forward() of a module, and one in front of what reads its parameters otherwise."""
@@ -103,25 +109,37 @@ class Gates:
 
     def put_on_reading(self, waiter: Waiter, module: torch.nn.Module) -> None:
         """Puts a gate in front of what reads the parameters of a module, but for its forward."""
-        self.put_on_saving(waiter, module)
-        reads = Gate(waiter)
-        own = {name: Waiting(module, name, reads) for name in (*_READING, "zero_grad") if name not in module.__dict__}
-        # First: whoever copies the module waits before it copies the parameters. At once: an interrupt leaves it whole.
-        object.__setattr__(module, "__dict__", {**own, **module.__dict__})
-        self._shadowed += [(weakref.ref(module), name) for name in own]
+        self._handles.append(module.register_state_dict_pre_hook(Gate(waiter)))
+        self._shadow(module, (*_READING, "zero_grad", "__getstate__"), Gate(waiter))
 
     def put_on_saving(self, waiter: Waiter, module: torch.nn.Module) -> None:
         """Puts a gate in front of state_dict() of a module."""
         self._handles.append(module.register_state_dict_pre_hook(Gate(waiter)))
+        self._shadow(module, ("__getstate__",), Gate())
+
+    def _shadow(self, module: torch.nn.Module, names: Sequence[str], gate: Gate) -> None:
+        self._shadowed.append((weakref.ref(module), gate))
+        own = {name: Waiting(module, name) for name in names if name not in module.__dict__}
+        if own:  # at once: an interrupt leaves it whole
+            object.__setattr__(module, "__dict__", {**module.__dict__, **own})
+        for each in _waitings(module):
+            if each.name in names:
+                each.gates.append(gate)
 
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
-        for reference, name in self._shadowed:
+        for reference, gate in self._shadowed:
             module = reference()
-            if module is not None and isinstance(module.__dict__.get(name), Waiting):
-                del module.__dict__[name]
+            for each in () if module is None else _waitings(module):
+                each.gates = [other for other in each.gates if other is not gate]
+                if not each.gates:
+                    del module.__dict__[each.name]
         self._handles, self._shadowed = [], []
+
+
+def _waitings(module: torch.nn.Module) -> list[Waiting]:
+    return [each for each in module.__dict__.values() if isinstance(each, Waiting)]
 
 
 class Order:
@@ -135,6 +153,7 @@ class Order:
         self._gates = Gates()
         self._gated: set[int] = set()  # modules, by id
         self._below: dict[int, bool] = {}  # those below them that were not called: whether their forward waits
+        self._held: set[int] = set()  # parameters of modules that were called, and below them, by id
         self._called: dict[torch.nn.Module, None] = {}  # in order, until they get their gates
         self._handle: Any = None
         self._owner = os.getpid()
@@ -163,6 +182,11 @@ class Order:
     def unread(self) -> list[torch.Tensor]:
         """Returns the parameters whose modules were not seen."""
         return [param for key, param in self._wanted.items() if key not in self.read]
+
+    def alone(self) -> dict[int, torch.Tensor]:
+        """Returns, by id, the parameters that no module holds that was called, neither in itself nor below. A program
+        may read them before the first gate."""
+        return {key: param for key, param in self._wanted.items() if key not in self.read and key not in self._held}
 
     def _see(self, module: torch.nn.Module) -> None:
         if module in self._called or id(module) in self._gated or self._owner != os.getpid():
@@ -200,6 +224,7 @@ class Order:
                 self._gates.put_on_saving(waiter, module)
             elif module in compiled or not self._below.get(id(module), False):
                 self._gates.put(waiter, module, None if module in compiled else self._own(module))
+            self._held.update(map(id, torch.nn.Module.parameters(module)))
             self._gated.add(id(module))  # last: an interrupt may leave two gates, but never none
         for module in found:
             self._gate_below(waiter, module, inside if forward else None)

@@ -29,6 +29,7 @@ from ._yielding import yield_to_the_job
 from .errors import ZfError
 from .runtime import Runtime
 
+FOLLOWER = "zf-follower"
 _LOOK_S = 0.2  # how often a wait looks whether the follower still lives
 
 
@@ -43,7 +44,11 @@ class Share:
         self.device = self.places[0].kind[2]
         self.sent = Latch()  # set when `event` is known
         self.event: Event = REACHED  # reached when the parameters hold the step's results
-        self.is_waited_for = False
+        self.not_waited_for = {id(place) for place in self.places}  # nobody has waited for these parameters
+
+    @property
+    def is_waited_for(self) -> bool:
+        return not self.not_waited_for
 
 
 class Turn:
@@ -77,7 +82,7 @@ class Follower:
         self.turn: Turn | None = None  # the last one. Whoever sets it calls call() then, and again if in doubt
         self._arena, self._streams, self._timeline = arena, streams, timeline
         self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="zf-follower", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=FOLLOWER, daemon=True)
         self._thread.start()
 
     def call(self) -> None:
@@ -202,8 +207,11 @@ class Overlap:
         turn = self.follower.turn
         if turn is None:
             return
-        for share in {id(found): found for place in places if (found := turn.share_of.get(id(place)))}.values():
+        found = [(share, place) for place in places if (share := turn.share_of.get(id(place)))]
+        for share in {id(share): share for share, _ in found}.values():
             self._wait_for_share(turn, share)
+        for share, place in found:
+            share.not_waited_for.discard(id(place))
 
     def publish(self) -> Turn | None:
         """Lets a late step be sent. Returns the last turn."""
@@ -222,6 +230,7 @@ class Overlap:
             return []
         for share in turn.shares:
             self._wait_for_share(turn, share)
+            share.not_waited_for.clear()
         self._wait(turn.ended, turn)
         lost, turn.lost = turn.lost, []
         return lost
@@ -237,7 +246,7 @@ class Overlap:
         """Returns whether nobody has waited for a parameter since its last step."""
         turn = self.follower.turn
         share = None if turn is None else turn.share_of.get(id(place))
-        return share is not None and not share.is_waited_for
+        return share is not None and id(place) in share.not_waited_for
 
     def _wait_for_share(self, turn: Turn, share: Share) -> None:
         if not share.sent.is_set:
@@ -247,7 +256,6 @@ class Overlap:
         self._check(turn)
         if share.event is not REACHED:
             self.devices[share.device].current().wait(share.event)
-        share.is_waited_for = True
 
     def _wait(self, latch: Latch, turn: Turn) -> None:
         while not latch.wait(_LOOK_S):

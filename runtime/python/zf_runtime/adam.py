@@ -104,6 +104,9 @@ class _InPlace(torch.optim.Optimizer):
             raise ZfError(f"norm_type is {norm_type}; this optimizer takes the norm of type 2")
         if not isinstance(max_norm, (int, float, type(None))):
             max_norm = float(max_norm)
+        itself = self._itself()
+        if itself is not self:
+            return itself.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
         limit = self._max_norm if max_norm is None else max_norm
         _clipping.check_max_norm(limit)
         self._coefficient = None
@@ -121,7 +124,14 @@ class _InPlace(torch.optim.Optimizer):
     def grad_norm(self) -> float | None:
         """The norm of all gradients at the last step() or clip_grad_norm_() that took it, before clipping; None:
         nobody did."""
-        return self._grad_norm
+        norm: float | None = self._itself()._grad_norm
+        return norm
+
+    def _itself(self) -> Any:
+        """Returns this optimizer. Lightning's and Fabric's wrappers are of subclasses of its class: they find what it
+        has, and would keep what a method sets."""
+        wrapped = self.__dict__.get("_optimizer")
+        return wrapped._itself() if isinstance(wrapped, _InPlace) else self
 
     def _take_limit(self, max_norm: float | None) -> tuple[float | None, float]:
         """Returns to which norm this step clips (None: none is taken), and a factor for it: that of clip_grad_norm_(),
@@ -141,7 +151,7 @@ class _InPlace(torch.optim.Optimizer):
     @torch._disable_dynamo
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As in torch. It forgets clip_grad_norm_(), too."""
-        self._coefficient = None
+        self._itself()._coefficient = None
         super().zero_grad(set_to_none)
 
     def _look_at_threads(self) -> None:
@@ -268,7 +278,8 @@ class AdamW(_InPlace, torch.optim.AdamW):
     named_parameters() and load_state_dict() wait, once the first step has seen its forward. A list of parameters that a
     program keeps, as for an EMA of its own, and `model.fc.weight` do not: call synchronize() before you read those
     between step() and forward. A gradient of a parameter that nobody has waited for is refused. What is written to a
-    parameter while its step is running stays, and that step is lost; a warning says so. Optimizer post-hooks find the
+    parameter before its step is sent stays, and that step is lost; a warning says so. step() waits for parameters of no
+    module whose forward was seen. Optimizer post-hooks find the
     step done, so they cost its hiding. Ctrl-C and signal handlers that raise may end a call anywhere: a step that was
     handed over is finished, counted and sent in any case.
 
@@ -354,7 +365,7 @@ class AdamW(_InPlace, torch.optim.AdamW):
 
         Raises ZfWorkerDied if the process had died; the parameters then keep the last values that they got. In a forked
         child the process and the step belong to the parent and are left alone."""
-        self._is_closed = True
+        self._itself()._is_closed = True
 
     def __enter__(self) -> AdamW:
         return self

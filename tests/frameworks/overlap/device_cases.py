@@ -70,7 +70,8 @@ REMOVED = {
         "_gradients.py", "        for copied in self._copied.values():\n            copied.event.synchronize()\n",
         "", "grown"),
     "gradients of two devices come one after the other": (
-        "_gradients.py", "        with self._arriving:\n", "        if True:\n", "gradients of two devices"),
+        "_gradients.py", "        with self._arriving:\n            self._arrived",
+        "        if True:\n            self._arrived", "gradients of two devices"),
     "the arena stays until its last reader is done": (
         "_overlap.py", "            stream.close()  # it reads the arena", "            pass", "late, collected"),
 }

@@ -6,11 +6,12 @@ import random
 import signal
 import time
 import unittest
+import unittest.mock
 import weakref
 
 import torch
 from exact import Case, batch, loss_of, make_model, values_of
-from zf_runtime import ZfError
+from zf_runtime import ZfError, _live
 
 
 class Refused(Case):
@@ -32,6 +33,21 @@ class Refused(Case):
         optimizer.zero_grad()
         bare(2).backward()
         optimizer.step()
+
+    def test_a_parameter_of_whose_share_another_was_waited_for(self):
+        """It was read before, by hand, and holds old values."""
+        with unittest.mock.patch.object(_live, "_cut", lambda places: [places]):
+            model = make_model()
+            optimizer = self.ours(model.parameters(), "exact")
+            for step in range(3):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                optimizer.step()
+            inputs, targets = batch(3)
+            last = torch.nn.functional.linear(torch.ones(20, 33), model[2].weight)
+            loss = torch.nn.functional.mse_loss(model[0](inputs)[:, :7] + last, targets)
+            with self.assertRaisesRegex(ZfError, r"weight of Linear of shape \(7, 33\) got a gradient"):
+                loss.backward()
 
     def test_a_graph_over_old_parameters(self):
         model = make_model()

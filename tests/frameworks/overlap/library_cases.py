@@ -15,8 +15,10 @@ import exact
 import pytorch_lightning
 import torch
 from accelerate import Accelerator
-from exact import Counted, batch, loss_of, make_model
+from exact import Counted, batch, loss_of, make_model, values_of
+from pytorch_lightning.core.optimizer import LightningOptimizer
 from transformers import Trainer, TrainingArguments
+from zf_runtime import ZfError
 
 CLIP, STEPS = 0.05, 8
 WRITTEN = ".*were written between backward"
@@ -130,6 +132,29 @@ class Libraries(exact.Case):
             return module.losses, module.norms
 
         self.like_torch(train)
+
+
+    def test_wrappers_of_lightning_clip_and_close_what_they_wrap(self):
+        """As self.optimizers() gives them where optimization is manual: they are of a subclass of ours."""
+        def program(make):
+            model = make_model()
+            optimizer, norms = make(model.parameters()), []
+            wrapper = LightningOptimizer(optimizer)
+            for step in range(3):
+                wrapper.zero_grad()
+                loss_of(model, step).backward()
+                norms.append(float(wrapper.clip_grad_norm_(max_norm=0.01)))
+                optimizer.step()
+                self.assertEqual(wrapper.grad_norm, optimizer.grad_norm)
+                self.assertAlmostEqual(wrapper.grad_norm, norms[-1], places=6)
+            means = [optimizer.state[param]["exp_avg"].abs().sum().item() for param in model.parameters()]
+            self.assertLess(sum(means), 0.05)  # 0.4 without clipping
+            wrapper.close()
+            with self.assertRaisesRegex(ZfError, "closed"):
+                optimizer.step()
+            return [*norms, *values_of(model)]
+
+        self.same(program)
 
 
 class Compiled(exact.Case):

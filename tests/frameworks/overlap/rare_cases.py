@@ -7,6 +7,7 @@ import os
 import platform
 import signal
 import threading
+import time
 import unittest
 import unittest.mock
 import warnings
@@ -24,6 +25,10 @@ def pause(optimizer):
         pid = optimizer.runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)
         threading.Timer(0.02, os.kill, (pid, signal.SIGCONT)).start()
+
+
+def alive(thread):
+    return thread.is_alive()
 
 
 class Tied(torch.nn.Module):
@@ -223,6 +228,72 @@ class Rare(Case):
             return values_of(model)
 
         self.same(program)
+
+    def test_parameters_that_no_called_module_holds(self):
+        """They are read before the first gate: step() waits for them."""
+        def forward_by_hand(model, extra, inputs):
+            hidden = torch.nn.functional.embedding(torch.arange(20) % 3, extra)[:, :10] + inputs
+            return model.forward(hidden)
+
+        for forward in (lambda model, extra, inputs: model(inputs * extra[0]),
+                        lambda model, extra, inputs: model(inputs) * extra[1, :7], forward_by_hand):
+            def program(make, forward=forward):
+                model, extra, losses = make_model(), torch.nn.Parameter(torch.linspace(0.5, 1, 30).view(3, 10)), []
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    optimizer = make([*model.parameters(), extra])
+                    for step in range(6):
+                        inputs, targets = batch(step)
+                        optimizer.zero_grad()
+                        loss = torch.nn.functional.mse_loss(forward(model, extra, inputs), targets)
+                        loss.backward()
+                        pause(optimizer)
+                        optimizer.step()
+                        losses.append(loss.item())
+                said = [str(each.message) for each in caught if "of no module" in str(each.message)]
+                self.assertEqual(len(said), optimizer.overlap == "exact", said)
+                return [*losses, *values_of(model)]
+
+            self.same(program)
+
+    def test_two_optimizers_over_one_model_and_an_average(self):
+        def program(make):
+            model, mean = make_model(), {}
+            optimizers = [make(model[0].parameters()), make(model[2].parameters())]
+            for step in range(6):
+                model.zero_grad()
+                loss_of(model, step).backward()
+                for optimizer in optimizers:
+                    pause(optimizer)
+                    optimizer.step()
+                for name, param in model.named_parameters():
+                    mean[name] = mean.get(name, torch.zeros(())) + param.detach()
+                if step == 3:
+                    optimizers[0].close()
+                    optimizers[0] = make(model[0].parameters())
+            return [*mean.values(), *values_of(model)]
+
+        self.same(program)
+
+    def test_a_collector_that_runs_on_our_own_thread_leaves_nothing(self):
+        model = make_model()
+        optimizer = exact.zf_runtime.AdamW(model.parameters(), overlap="exact", plan=exact.plan())
+        for step in range(3):
+            optimizer.zero_grad()
+            loss_of(model, step).backward()
+            optimizer.step()
+        optimizer.synchronize()
+        pid, live, ended = optimizer.runtime.stats().worker_pid, optimizer._live, optimizer._finalizer
+        threads = [live.overlap.follower._thread, *(stream._thread for stream in live.gradients._streams.values())]
+        optimizer.runtime.wait = lambda *_: ended()  # as if it were collected there
+        live.overlap.follower.turn.ended.is_set = False
+        live.overlap.follower._follow = lambda turn: ended()
+        live.overlap.follower.call()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and (os.path.exists(f"/proc/{pid}") or any(map(alive, threads))):
+            time.sleep(0.01)
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        self.assertFalse(any(map(alive, threads)))
 
     def test_gradients_of_a_skipped_step_are_not_kept(self):
         """As after a step that GradScaler skips: the next backward needs their memory."""
