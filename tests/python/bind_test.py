@@ -37,6 +37,16 @@ class Threads(BoundProcess):
         self.assertIn("17 threads moved", said["text"])
         self.assertIn("left: unnamed (", said["text"])
 
+    def test_a_process_whose_threads_cannot_be_listed_is_bound_all_the_same(self):
+        said, = self.run_python("""
+from zf_runtime import _own_threads
+def name_of(tid):
+    raise ValueError("no name")
+_own_threads.name_of = name_of
+""" + WITH_THREADS + "said(bind(rank=0, ranks=2))")
+        self.assertEqual((said["bound"], said["errors"]),
+                         (True, ["listing the threads failed with ValueError: no name"]), said["text"])
+
     def test_two_ranks_have_different_cpus(self):
         homes = [self.bind(f"rank={rank}, ranks=2") for rank in (0, 1)]
         for home in homes:

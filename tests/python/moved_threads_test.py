@@ -87,6 +87,34 @@ print(json.dumps(len(looks)))
         self.assertEqual(said, 1)
         self.assertIn("(the main thread) was moved from CPU", self.stderr)
 
+    def test_no_name_and_no_stderr_ends_a_step(self):
+        """A name of 15 bytes may be cut off within a letter."""
+        said, = self.looks(f"""
+bind(rank=0, ranks=2)
+open("/proc/self/comm", "wb").write(b"process")
+def run():
+    open(f"/proc/self/task/{{threading.get_native_id()}}/comm", "wb").write(b"\\xc3\\xbcbungsschritt\\xc3")
+    os.sched_setaffinity(0, {CPUS})
+    started.set()
+    hold.wait()
+started = threading.Event()
+threading.Thread(target=run, daemon=True).start()
+started.wait()
+say(steps(1, 20))
+""")
+        (is_main, name, _, now), = said
+        self.assertEqual((is_main, name, now), (False, "übungsschritt\ufffd", CPUS))
+        for stderr in ("sys.stderr.close()", "os.close(2)", "sys.stderr = open('/dev/full', 'w')", "sys.stderr = None"):
+            looked, = self.run_python(f"""
+bind(rank=0, ranks=2)
+os.sched_setaffinity(0, {CPUS})
+{stderr}
+steps(1, 20)
+print(json.dumps("looked"))
+sys.stderr = None
+""", prelude=LOOKS)
+            self.assertEqual(looked, "looked")
+
     def test_threads_that_begin_and_end_and_pin_themselves_inside_are_no_alarm(self):
         said, = self.looks(f"""
 for _ in range(8):

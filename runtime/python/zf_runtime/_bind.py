@@ -242,9 +242,11 @@ def _done(found: Found, moves: _own_threads.Moves, counts: _thread_counts.Counts
     notes += [counts.note] if counts.note else []
     notes += [f"{refused}: a page goes to the node of the CPU that touches it first"] if refused else []
     elsewhere = tried("reading where the memory lies", lambda: _memory.share_elsewhere(home.mems), None)
-    tried("listing the threads", _moved_threads.remember, None)
+    tried("remembering the masks", _moved_threads.remember, None)
+    no_threads: tuple[LeftThread, ...] = ()
+    left = tried("listing the threads", lambda: _left(home.cpus), no_threads)
     return Binding(home.rank, found.source, found.plan, home.cpus, frozenset() if refused else home.mems, moves.moved,
-                   _left(home.cpus), threads, regions.forward, regions.backward, elsewhere if home.mems else None,
+                   left, threads, regions.forward, regions.backward, elsewhere if home.mems else None,
                    tuple(notes), tuple(errors))
 
 

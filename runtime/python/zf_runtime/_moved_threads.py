@@ -100,7 +100,7 @@ def look(step_number: int) -> list[Moved]:
         watch.first_step = step_number
     if step_number - watch.first_step + 1 < _AFTER_STEPS:
         return []
-    return _look(watch, f"in the first {_AFTER_STEPS} steps")
+    return _look_safely(watch, f"in the first {_AFTER_STEPS} steps")
 
 
 def _look_later(watch: _Watch, cpus: frozenset[int] | None, stands: threading.Event) -> None:
@@ -116,7 +116,15 @@ def _look_later(watch: _Watch, cpus: frozenset[int] | None, stands: threading.Ev
 
 def _look_without_optimizer(watch: _Watch) -> None:
     if watch is _watch and watch.first_step is None and not watch.has_looked and watch.pid == os.getpid():
-        _look(watch, f"within {_AFTER_S} s after zf_runtime.bind()")
+        _look_safely(watch, f"within {_AFTER_S} s after zf_runtime.bind()")
+
+
+def _look_safely(watch: _Watch, when: str) -> list[Moved]:
+    """Looks, and raises nothing: stderr may be closed, and the step that asks for the look must go on."""
+    try:
+        return _look(watch, when)
+    except Exception:
+        return []
 
 
 def _look(watch: _Watch, when: str) -> list[Moved]:
@@ -128,7 +136,7 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
         if watch.home is None or not watch.home.is_bound:
             return []
     moved = moved_threads(watch.home, watch.threads, _own_threads.all_threads())
-    for one in moved:
+    for one in moved if sys.stderr is not None else ():  # print() would take stdout instead
         print(f"zf_runtime: {one} {when}, by another part of this job; its home is "
               f"{_cpu_lists.in_words(watch.home.cpus)}. `zf-tune verify --pid {os.getpid()} --watch 60s` shows if it "
               "happens again", file=sys.stderr, flush=True)

@@ -45,8 +45,7 @@ def name_of(tid: int) -> str:
     """Returns how to call a thread: by its name, if that is not the process's; else by the library in which it waits,
     if /proc says it; else by neither."""
     try:
-        with open(f"/proc/self/task/{tid}/comm") as own, open(f"/proc/self/task/{os.getpid()}/comm") as main:
-            name, process = own.read().rstrip("\n"), main.read().rstrip("\n")
+        name, process = _comm(tid), _comm(os.getpid())
     except OSError:
         return "ended"
     if tid == os.getpid():
@@ -55,6 +54,12 @@ def name_of(tid: int) -> str:
         return name
     library = _library_of(tid)
     return f"unnamed, in {library}" if library else "unnamed"
+
+
+def _comm(tid: int) -> str:
+    """Returns a thread's name, which may be any bytes: it is cut off after 15, also within a letter."""
+    with open(f"/proc/self/task/{tid}/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().rstrip("\n")
 
 
 def move(old: frozenset[int], new: frozenset[int]) -> Moves:
@@ -109,7 +114,7 @@ def _library_of(tid: int) -> str:
     try:
         with open(f"/proc/self/task/{tid}/syscall") as file:
             counter = int(file.read().split()[-1], 16)  # "running" if it does not sleep
-        with open("/proc/self/maps") as maps:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             for line in maps:
                 low, _, rest = line.partition("-")
                 if int(low, 16) <= counter < int(rest.split(" ", 1)[0], 16):
