@@ -53,9 +53,9 @@ for words, own in json.loads(sys.argv[1]):
     if own.pop("BECOMES", ""):
         words = ["sh", "-c", 'sleep 4; exec "$@"', "sh", *words]
     if own.pop("SHELL", ""):
-        setting = " ".join(f"{name}={value}" for name, value in own.items() if "RANK" not in name)
+        setting = " ".join(f"{name}={value}" for name, value in own.items() if "LOCAL_" not in name)
         words = ["sh", "-c", f'export {setting}; "$@"; exit', "sh", *words]
-        environment = os.environ | {name: value for name, value in own.items() if "RANK" in name}
+        environment = os.environ | {name: value for name, value in own.items() if "LOCAL_" in name}
     ranks.append(subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
 print(json.dumps([json.loads(rank.stdout.readline()) for rank in ranks]))
 for rank in ranks:
@@ -227,6 +227,16 @@ class BindGpus(MountedGpusTest):
                     self.assert_same(said[rank], gpu)
                     self.assertEqual((said[rank]["notes"], said[rank]["source"]),
                                      ([], f"GPU {self.gpus[gpu].address}"))
+
+    def test_a_launcher_that_has_the_number_of_a_rank_itself_is_none(self):
+        """Another launcher has started it, as rank 0 of 1 or of as many."""
+        for around in ({}, {"LOCAL_WORLD_SIZE": "1"}, {"LOCAL_WORLD_SIZE": "2"}):
+            for own in ({}, {"SHELL": "yes"}):
+                with self.subTest(around=around, own=own):
+                    said = self.bind_ranks(*(own | {"CUDA_VISIBLE_DEVICES": gpu} for gpu in "10"), LOCAL_RANK="0",
+                                           **around)
+                    for rank, its in enumerate(said):
+                        self.assert_same(its, 1 - rank)
 
     def test_ranks_that_share_one_visible_gpu_divide_its_home(self):
         """If that has two cores: here on a node with one GPU for both CPUs. tests/guest has one with more."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ._environment import RANK_VARIABLES
+from ._environment import COUNTS, RANK_VARIABLES
 
 # A rank waits so long for the others to start. If they did not all start within this time, each knows that some may
 # have given up.
@@ -97,11 +97,24 @@ def _ranks() -> list[Peer]:
 
 def _place(pid: int, name: str | None, variables: Mapping[str, str]) -> tuple[int, int]:
     """Returns how many processes stand between this one and its launcher, such as a shell per rank, and the launcher:
-    the first ancestor that has not this rank's number."""
+    the first ancestor that is not of this rank of this job, or that has started another rank."""
     depth, parent = 0, _parent(pid)
-    while name is not None and parent and _environ(parent).get(name) == variables[name]:
-        depth, parent = depth + 1, _parent(parent)
+    while name is not None and parent and _is_same_rank(_environ(parent), name, variables):
+        if _has_other_rank(parent, pid, name, variables[name]):
+            break
+        pid, depth, parent = parent, depth + 1, _parent(parent)
     return depth, parent
+
+
+def _is_same_rank(one: Mapping[str, str], name: str, other: Mapping[str, str]) -> bool:
+    return all(one.get(same) == other.get(same) for same in (name, *COUNTS[name], *_JOB_NAMES))
+
+
+def _has_other_rank(parent: int, child: int, name: str, rank: str) -> bool:
+    """Returns whether a process has started another rank with the command of this child. A launcher may have the number
+    of its first rank, if a launcher has started it, too."""
+    return any(_parent(pid) == parent and _environ(pid).get(name, rank) != rank and _command(pid) == _command(child)
+               for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid != child)
 
 
 def _ancestor(pid: int, steps: int) -> int | None:
