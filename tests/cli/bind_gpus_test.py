@@ -152,10 +152,41 @@ class BindGpus(MountedGpusTest):
                 self.assert_same(self.bind(**nodes, **variables), gpu)
             self.assert_same(self.bind(OPEN=f"nvidiactl nvidia{gpu}", CUDA_VISIBLE_DEVICES="0"), gpu)
 
+    def test_pods_with_a_gpu_each_share_no_cpu_without_a_list(self):
+        """Each is rank 0 of 1, by variables or arguments; also if a plan is for the other's GPU, or for both."""
+        self.run_mounted("plan", "-q", "--ranks", "2")
+        (self.folder / "plan.json").rename(self.folder / "both.json")
+        self.run_mounted("plan", "-q", "--ranks", "1")
+        for gpu in (0, 1):
+            nodes = {"OPEN": f"nvidiactl nvidia{gpu}", "REFUSED": f"nvidia{1 - gpu}"}
+            self.assert_same(self.bind(LOCAL_RANK="0", LOCAL_WORLD_SIZE="1", **nodes), gpu)
+            self.assert_same(self.bind(0, 1, **nodes), gpu)
+            self.assert_same(self.bind(ZF_PLAN="both.json", **nodes), gpu)
+            only = self.bind(ZF_PLAN="plan.json", **nodes)
+            self.assertEqual(only["bound"], gpu == 0, only["text"])
+        self.assertIn("has GPU 0000:10:00.0, and this process has 0000:20:00.0: give rank=", only["errors"][0])
+
+    def test_ranks_of_one_pod_divide_the_homes_of_its_gpus(self):
+        """Here that is one core, which two ranks cannot divide."""
+        for rank in self.bind_ranks({}, {}, OPEN="nvidiactl nvidia1", REFUSED="nvidia0"):
+            self.assertRegex(" ".join(rank["notes"]), "they cannot divide CPU [0-9]+ of GPU 0000:20:00.0", rank["text"])
+
+    def test_ranks_that_each_see_another_gpu_without_a_list_are_not_bound(self):
+        ranks = [(["unshare", "--mount", "sh", "-c", MOUNT, "sh", *self.program()],
+                  {"LOCAL_RANK": str(gpu), "LOCAL_WORLD_SIZE": "2", "LATER": "{}", "OPEN": f"nvidiactl nvidia{gpu}",
+                   "REFUSED": f"nvidia{1 - gpu}"}) for gpu in (0, 1)]
+        launcher = [sys.executable, "-B", "-c", LAUNCHER, json.dumps(ranks)]
+        ran = subprocess.run(launcher, cwd=self.folder, timeout=100, stdin=subprocess.DEVNULL, capture_output=True,
+                             env=clean_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY),
+                             text=True, check=True)
+        for said in json.loads(ran.stdout):
+            self.assertFalse(said["bound"], said["text"])
+            self.assertIn("not all 2 ranks were seen to have the same GPUs", said["errors"][0])
+
     def test_a_gpu_that_is_hidden_otherwise_is_named_and_nothing_is_bound(self):
         """Its home is not known, as the driver does not say what it is. Ranks of one job still have their numbers."""
         shutil.rmtree(self.folder / "driver/nvidia/gpus/0000:20:00.0")
-        for variables in ({}, {"CUDA_VISIBLE_DEVICES": "0"}):
+        for variables in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}):
             said = self.bind(**variables)
             self.assertFalse(said["bound"], said["text"])
             self.assertRegex(said["errors"][0], "^GPU 0000:20:00.0 of this node is not for this .*: name a plan")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from . import _ask_tune, _plan_files, _which_gpus
+from . import _ask_tune, _peers, _plan_files, _which_gpus
 from ._environment import COUNTING_VARIABLES
 from ._plan_files import NotBound, everything
 from ._which_gpus import VISIBLE, Gpus
@@ -33,6 +33,28 @@ def usable(variables: Mapping[str, str]) -> list[str]:
     return [gpu["pci"] for gpu in gpus if gpu["usable"]]
 
 
+def by_nodes(who: Who, variables: Mapping[str, str]) -> list[str]:
+    """Returns the PCI addresses of the GPUs that this process, or all ranks of its job, may use, if device nodes hide
+    others: a pod has its GPUs without a list. Empty if nothing is hidden, and if the job has CPUs of its own as well:
+    then those are for all its ranks. Raises NotBound if it is not known."""
+    probed = json.loads(_probe(variables))
+    hidden = [gpu for gpu in probed["gpus"] if not gpu["usable"]]
+    usable = [str(gpu["pci"]) for gpu in probed["gpus"] if gpu["usable"]]
+    if not hidden or not usable or probed["allowed"]["cpus"] != probed["machine"]["cpus"]:
+        return []
+    others = f"GPU {hidden[0]['pci']} of this node is not for this process ({hidden[0]['why_unusable']})"
+    if not all(gpu["why_unusable"].startswith("/dev/") for gpu in hidden):
+        if (who.ranks or 1) > 1:
+            return []
+        raise NotBound(f"{others}, and may be another's, whose CPUs are not known: name a plan for all (plan=)")
+    if who.ranks is not None and who.ranks > 1:
+        peers = _peers.all_of(who.ranks)
+        if peers is None or not _peers.have_same_devices(peers):
+            raise NotBound(f"{others}, and not all {who.ranks} ranks were seen to have the same GPUs: list them in "
+                           f"{VISIBLE[0]}, or name a plan (plan=)")
+    return usable
+
+
 def only_gpu(who: Who, gpus: Gpus, of_plan: list[str], usable: list[str], variables: Mapping[str, str]) -> str:
     """Returns the address of the GPU of this rank, where nothing says of how many; or of the only one here."""
     if who.rank is None and len(usable) == 1 and usable[0] in of_plan:
@@ -51,13 +73,27 @@ def only_gpu(who: Who, gpus: Gpus, of_plan: list[str], usable: list[str], variab
 def rank_of_gpu(gpus: Gpus, plan: dict[str, Any], variables: Mapping[str, str]) -> int:
     """Returns the rank to which the plan gives the GPU of this process."""
     why = f"nothing says which of the plan's {len(plan['ranks'])} ranks this process is"
-    if len(gpus.names) != 1 or gpus.are_shared:
+    mine: list[str | None] = [*visible] if gpus.are_unlisted and len(visible := _visible(variables)) == 1 else []
+    if not mine and (len(gpus.names) != 1 or gpus.are_shared):
         raise NotBound(f"{why}, and {gpus.why_none}: give rank=")
-    address, = _addresses(gpus, variables)
-    found = [entry["rank"] for entry in plan["ranks"] if entry.get("gpu", {}).get("pci") == address]
-    if address is None or len(found) != 1:
-        raise NotBound(f"{why}, and it does not say whose GPU {gpus.names[0]} is: give rank=")
-    return int(found[0])
+    address, = mine or _addresses(gpus, variables)
+    found = _ranks_of(address, plan)
+    if len(found) != 1:
+        raise NotBound(f"{why}, and it does not say whose GPU {', '.join(gpus.names) or address} is: give rank=")
+    return found[0]
+
+
+def _visible(variables: Mapping[str, str]) -> list[str]:
+    """Returns the PCI addresses of the usable GPUs; none without zf-tune, or if some are hidden in an unknown way."""
+    try:
+        return [] if _ask_tune.find() is None else usable(variables)
+    except HiddenGpu:
+        return []
+
+
+def _ranks_of(address: str | None, plan: dict[str, Any]) -> list[int]:
+    """Returns the ranks to which the plan gives this GPU."""
+    return [int(entry["rank"]) for entry in plan["ranks"] if address and entry.get("gpu", {}).get("pci") == address]
 
 
 def need_no_other_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mapping[str, str],
@@ -66,21 +102,25 @@ def need_no_other_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mapp
     gpus = _which_gpus.find(who.ranks, own)
     if gpus.why_unknown:
         raise NotBound(gpus.why_unknown)
-    if not gpus.names:
+    unlisted = by_nodes(who, variables) if gpus.are_unlisted and _ask_tune.find() is not None else []
+    if not gpus.names and not unlisted:
         return
+    named = ", ".join(gpus.names or unlisted)
     entry = plan["ranks"][0]
     of_rank = [str(gpu["pci"]) for gpu in (entry.get("gpu"), *entry.get("more_gpus", [])) if gpu]
     mine: list[str | None]
-    if _ask_tune.find() is None:
+    if unlisted:
+        mine = [*unlisted]
+    elif _ask_tune.find() is None:
         names = {str(gpu.get(key)) for gpu in (entry.get("gpu") or {},) for key in ("uuid", "cuda_number")}
         mine = [*of_rank] if set(gpus.names) & names else []
     else:
         mine = _addresses(gpus, variables)
     if of_rank and not set(mine) & set(of_rank):
         raise NotBound(f"the only rank of {path} has GPU {', '.join(of_rank)}, and this process has "
-                       f"{', '.join(gpus.names)}: give rank=, or make a plan for all GPUs")
+                       f"{named}: give rank=, or make a plan for all GPUs")
     if not of_rank and _ask_tune.find() is not None and _count(variables) > len(mine):
-        raise NotBound(f"the only rank of {path} has no GPU, this process has {', '.join(gpus.names)}, and others may "
+        raise NotBound(f"the only rank of {path} has no GPU, this process has {named}, and others may "
                        "have the others of this node: give rank=, or make a plan for all GPUs")
 
 

@@ -75,6 +75,19 @@ def all_of(ranks: int) -> list[Peer] | None:
         time.sleep(_LOOK_EVERY_S)
 
 
+def have_same_devices(peers: list[Peer]) -> bool:
+    """Returns whether these processes surely see the same device nodes: in one mount namespace and control group."""
+    try:
+        return len({_devices_of(peer.pid) for peer in peers}) == 1
+    except OSError:  # another user's, or it has ended
+        return False
+
+
+def _devices_of(pid: int) -> tuple[str, bytes]:
+    with open(f"/proc/{pid}/cgroup", "rb") as groups:
+        return os.readlink(f"/proc/{pid}/ns/mnt"), groups.read()
+
+
 def _ranks() -> list[Peer]:
     """Returns the processes that stand where this one stands below the launcher, with its command: the oldest below
     each child of the launcher."""

@@ -23,6 +23,7 @@ class Gpus(NamedTuple):
     why_none: str = ""  # a sentence without its end
     why_unknown: str = ""  # why the number of the rank must not decide, either; empty: it may
     note: str = ""
+    are_unlisted: bool = False  # neither Ray nor a variable says anything: device nodes may
 
 
 def find(ranks: int | None, variables: Mapping[str, str]) -> Gpus:
@@ -34,7 +35,7 @@ def find(ranks: int | None, variables: Mapping[str, str]) -> Gpus:
         return _by_ray(share, next((name for name in VISIBLE if name in variables), VISIBLE[0]), ranks)
     lists = {name: variables[name] for name in VISIBLE if name in variables}
     if not lists:
-        return Gpus(why_none="no variable says which GPU this process has")
+        return Gpus(why_none="no variable says which GPU this process has", are_unlisted=True)
     names = _listed(variables)
     if not names or (ranks is None and len(names) > 1):
         return Gpus(why_none=f"{next(iter(lists))} lists {len(names)} GPUs")

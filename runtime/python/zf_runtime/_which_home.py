@@ -80,7 +80,8 @@ def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str
         rank, source = 0, "the only rank of the plan"
     if rank is None:
         gpus = _which_gpus.find(who.ranks, own)
-        rank, source = _node_gpus.rank_of_gpu(gpus, plan, variables), f"GPU {gpus.names[0]}"
+        rank = _node_gpus.rank_of_gpu(gpus, plan, variables)
+        source = f"GPU {gpus.names[0]}" if gpus.names else "the one visible GPU"
     if _ask_tune.find() is None:
         return Found(_as_it_stands(plan, path, rank, who, cpus), source, path, path, [])
     if _which_gpus.has_own_list(own):  # it is not to be compared with the plan's GPUs
@@ -125,7 +126,7 @@ def _without_plan(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus
     of_node = {name: value for name, value in variables.items() if name not in (*RANKS, *VISIBLE)}
     with tempfile.TemporaryDirectory(prefix="zf-bind-") as folder:
         path = os.path.join(folder, "plan.json")
-        cut = _cut(path, who, gpus, variables, of_node, cpus.of_plan())
+        cut = _cut(path, who, gpus, variables, of_node, cpus.of_plan(), cpus.are_divided)
         try:
             launch = _launch(path, cut.rank, cut.ranks, of_node, cpus)
         except TuneError as error:
@@ -135,8 +136,12 @@ def _without_plan(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus
 
 
 def _cut(path: str, who: Who, gpus: Gpus, variables: Mapping[str, str], of_node: Mapping[str, str],
-         cpus: frozenset[int]) -> _Cut:
-    """Writes the plan for these CPUs."""
+         cpus: frozenset[int], are_divided: bool) -> _Cut:
+    """Writes the plan for these CPUs. `are_divided`: as Cpus has it."""
+    by_nodes: list[str] = []
+    if gpus.are_unlisted and who.ranks is not None and not are_divided:
+        by_nodes = _node_gpus.by_nodes(who, of_node)
+        gpus = gpus._replace(names=tuple(by_nodes), are_shared=who.ranks > 1)
     if not gpus.names and who.ranks is not None and not gpus.why_unknown:
         return _by_number(path, who, of_node, cpus)
     # GPUs that are hidden from this process count: others may have them.
@@ -155,7 +160,7 @@ def _cut(path: str, who: Who, gpus: Gpus, variables: Mapping[str, str], of_node:
         raise NotBound(gpus.why_unknown)
     if not gpus.names:
         return _by_gpu(_node_gpus.only_gpu(who, gpus, of_plan, usable, variables), of_plan)
-    known = _node_gpus.known(gpus, of_plan, of_node)
+    known = by_nodes or _node_gpus.known(gpus, of_plan, of_node)
     if gpus.are_shared and who.rank is not None and who.ranks == len(set(known)) == len(known):
         known = [known[who.rank]]
     elif gpus.are_shared or len(known) > 1:
