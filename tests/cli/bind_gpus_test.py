@@ -329,6 +329,11 @@ class BindGpus(MountedGpusTest):
         for one in said:
             self.assertFalse(one["bound"])
             self.assertRegex(one["errors"][0], r"CUDA_VISIBLE_DEVICES=1 is that of process \d+, too, and nothing says")
+        only = {"CUDA_VISIBLE_DEVICES": "1", "WAITS": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        said = self.run_json(sys.executable, "-B", "-c", LAUNCHER, json.dumps([(self.program(), only)] * 2))
+        for one in said:
+            self.assertFalse(one["bound"], one["text"])
+            self.assertRegex(one["errors"][0], "too, and the number of ranks here is said to be 1: give rank= and ")
 
     def bind_workers(self, *given: list[int], of_node=2.0, is_trains=False) -> list[dict]:
         """Has two workers of Ray bind themselves as rank 0 and 1. `given`: the GPUs of each."""
@@ -375,6 +380,37 @@ class BindGpus(MountedGpusTest):
         said = self.bind(ZF_PLAN="plan.json")
         self.assertFalse(said["bound"])
         self.assertIn("nothing says which of the plan's 2 ranks this process is", said["errors"][0])
+
+    def test_two_jobs_with_one_plan_have_the_homes_of_their_gpus(self):
+        """Each has a rank 0 of 1."""
+        self.run_mounted("plan", "-q", "--ranks", "2")
+        launched = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ZF_PLAN": "plan.json"}
+        for gpu in (0, 1):
+            self.assert_same(self.bind(CUDA_VISIBLE_DEVICES=str(gpu), **launched), gpu)
+            self.assert_same(self.bind(0, 1, CUDA_VISIBLE_DEVICES=str(gpu), ZF_PLAN="plan.json"), gpu)
+            self.assert_same(self.bind(OPEN=f"nvidiactl nvidia{gpu}", REFUSED=f"nvidia{1 - gpu}", **launched), gpu)
+        self.assert_same(self.bind(0, 2, CUDA_VISIBLE_DEVICES="1", ZF_PLAN="plan.json"), 0)  # the user says so
+        for every in ({}, {"CUDA_VISIBLE_DEVICES": "1,0"}):
+            self.assertEqual(self.bind(**launched, **every)["cpus"], sorted(os.sched_getaffinity(0)))
+        for rank, its in enumerate(self.bind_ranks({"CUDA_VISIBLE_DEVICES": "1"}, {"CUDA_VISIBLE_DEVICES": "0"},
+                                                   ZF_PLAN="plan.json")):
+            self.assert_same(its, 1 - rank)
+
+    def test_a_plan_is_not_fitted_to_fewer_ranks_with_other_gpus(self):
+        self.run_mounted("plan", "-q", "--ranks", "2")
+        launched = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": "1", "ZF_PLAN": "plan.json"}
+        plan = self.read_plan()
+        plan["ranks"][1]["gpu"]["pci"] = "0000:30:00.0"
+        (self.folder / "plan.json").write_text(json.dumps(plan))
+        said = self.bind(**launched)
+        self.assertFalse(said["bound"], said["text"])
+        self.assertIn("is for 2 ranks with GPU 0000:10:00.0, 0000:30:00.0, and this job has 1, so others may have",
+                      said["errors"][0])
+        self.run_mounted("plan", "-q", "--ranks", "1")
+        said = self.bind(**launched)
+        self.assertFalse(said["bound"], said["text"])
+        self.assertIn("is for 1 rank with GPU 0000:10:00.0, and this job has 1, so", said["errors"][0])
+        self.assertTrue(self.bind(**launched | {"CUDA_VISIBLE_DEVICES": "0"})["bound"])
 
     def test_the_only_gpu_of_a_node_needs_no_variable_and_two_ranks_divide_its_home(self):
         for path in (self.folder / "pci/devices").glob("0000:20*"):

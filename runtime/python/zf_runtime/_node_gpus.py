@@ -96,6 +96,37 @@ def _ranks_of(address: str | None, plan: dict[str, Any]) -> list[int]:
     return [int(entry["rank"]) for entry in plan["ranks"] if address and entry.get("gpu", {}).get("pci") == address]
 
 
+def rank_of_own_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mapping[str, str],
+                    own: Mapping[str, str]) -> int | None:
+    """Returns the rank to which the plan gives the GPU of a process that has a number: each of several jobs has a rank
+    0. None if its number counts: the plan names no GPUs, more ranks run than it has, rank= was given for as many, or
+    nothing says which GPUs the job has. Raises NotBound if fewer ranks run than the plan has, and another job may have
+    the others of its GPUs."""
+    of_plan = {str(gpu["pci"]) for entry in plan["ranks"] for gpu in (entry.get("gpu"), *entry.get("more_gpus", []))
+               if gpu}
+    ranks = len(plan["ranks"])
+    if not of_plan or (who.ranks or 0) > ranks or (who.source == "rank=" and who.ranks in (None, ranks)):
+        return None
+    if _ask_tune.find() is None:  # then as many ranks run as the plan has
+        return None
+    gpus = _which_gpus.find(who.ranks, own)
+    are_all = who.ranks == ranks > 1
+    mine: list[str | None] = [*_addresses(gpus, variables)] if gpus.names else []
+    if gpus.are_unlisted and not are_all:
+        mine = [*by_nodes(who, variables)]
+    found = _ranks_of(mine[0], plan) if len(mine) == 1 and not gpus.are_shared else []
+    if len(found) == 1:
+        return found[0]
+    if gpus.why_unknown:
+        raise NotBound(gpus.why_unknown)
+    if mine and who.ranks is not None and not are_all and not of_plan <= set(mine):
+        raise NotBound(f"{path} is for {ranks} rank{'' if ranks == 1 else 's'} with GPU "
+                       f"{', '.join(sorted(of_plan))}, and this job has "
+                       f"{', '.join(gpus.names) or ', '.join(map(str, mine))}, so others may have the others: give "
+                       "rank= and ranks= as the plan has them, or make a plan for these")
+    return None
+
+
 def need_no_other_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mapping[str, str],
                        own: Mapping[str, str]) -> None:
     """Raises NotBound if this process has another GPU than the only rank of the plan: another process may be that."""

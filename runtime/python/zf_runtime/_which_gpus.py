@@ -64,17 +64,19 @@ def _by_ray(share: _ray.GpuShare, variable: str, ranks: int | None) -> Gpus:
 
 
 def _of_one(found: Gpus, ranks: int | None, variables: Mapping[str, str]) -> Gpus:
-    """If nobody knows how many ranks there are, those that have not started yet cannot be waited for."""
+    """If nobody knows how many ranks there are, those that have not started yet cannot be waited for. Two that a
+    launcher has started as the only rank each have the same number."""
     said = _said(found.lists)
     if any(map(_is_instance, found.names)):
         why = f"{said}, and other processes may have other MIG instances of that GPU"
         return Gpus(why_none=why, why_unknown=f"{why}, and with them its home: name a plan for all (plan=)")
     lists = _lists(variables)
-    if ranks is None and lists == _lists(_peers.own_variables()):
+    if lists == _lists(_peers.own_variables()):
         other = next((peer for peer in _peers.others() if _lists(peer.variables) == lists), None)
         if other is not None:
             why = f"{said} is that of process {other.pid}, too"
-            return Gpus(why_none=why, why_unknown=f"{why}, and nothing says which rank it is: give rank= and ranks=")
+            which = "nothing says which rank it is" if ranks is None else "the number of ranks here is said to be 1"
+            return Gpus(why_none=why, why_unknown=f"{why}, and {which}: give rank= and ranks=")
     return found
 
 

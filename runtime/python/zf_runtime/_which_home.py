@@ -74,10 +74,12 @@ def _plan_of_class(variables: Mapping[str, str]) -> str | None:
 def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str, str], cpus: Cpus) -> Found:
     """`own`: the variables that are about this process."""
     plan = _plan_files.read(path)
-    rank, source = who.rank, who.source
+    rank, ranks, source = who
     if rank is None and len(plan["ranks"]) == 1:
         _node_gpus.need_no_other_gpu(path, plan, who, variables, own)
         rank, source = 0, "the only rank of the plan"
+    elif rank is not None and (by_gpu := _node_gpus.rank_of_own_gpu(path, plan, who, variables, own)) is not None:
+        rank, source, ranks = by_gpu, "its GPU", len(plan["ranks"])
     if rank is None:
         gpus = _which_gpus.find(who.ranks, own)
         rank = _node_gpus.rank_of_gpu(gpus, plan, variables)
@@ -86,7 +88,7 @@ def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str
         return Found(_as_it_stands(plan, path, rank, who, cpus), source, path, path, [])
     if _which_gpus.has_own_list(own):  # it is not to be compared with the plan's GPUs
         variables = {name: value for name, value in variables.items() if name not in VISIBLE}
-    launch = _launch(path, rank, who.ranks, variables, cpus)
+    launch = _launch(path, rank, ranks, variables, cpus)
     return Found(_home_in(launch), source, path, path, launch.notes)
 
 
