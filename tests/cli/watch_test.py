@@ -189,6 +189,9 @@ class Watch(CommandTest):
         self.assertRegex(result.stdout, r"(?m)\(the main thread\): moved from .*\n.*: 1 move$")
         self.assertIn(f"zf-tune exec started neither process {trainer.pid} nor a child, so only moves are looked for",
                       result.stderr)
+        every = f"for tid in os.listdir('/proc/self/task'): os.sched_setaffinity(int(tid), {self.cpus})"
+        result = self.watch(trainer, every)
+        self.assertRegex(result.stdout, r"(?m)^\d\.\d s: .* \(zf-look\): moved from ", "all that were not moved before")
 
     def test_it_ends_with_the_job_and_with_ctrl_c(self):
         trainer = self.start_under_plan()

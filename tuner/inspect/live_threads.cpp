@@ -140,12 +140,11 @@ ThreadSource live_threads(std::vector<int> pids) {
     return threads;
   };
   source.cpus = [](const ThreadId& thread) { return find_thread_affinity(thread.tid); };
-  source.binding_to = [](int pid) -> std::optional<CpuSet> {
+  source.binding_thread = [](int pid) -> std::optional<ThreadId> {
     const SysRoot sysroot;
     for (const std::string& name : sysroot.list(format_text("/proc/{}/task", pid))) {
       const auto tid = parse_number<int>(name);
-      if (tid && sysroot.read(folder_of({pid, *tid}) + "/comm") == kBindingThread)
-        return find_thread_affinity(*tid);
+      if (tid && sysroot.read(folder_of({pid, *tid}) + "/comm") == kBindingThread) return ThreadId{pid, *tid};
     }
     return std::nullopt;
   };

@@ -15,7 +15,7 @@ std::vector<ThreadMove> ThreadWatch::look() {
     if (!cpus) continue;
     const auto before = known_.find(thread);
     if (before != known_.end() && before->second.cpus == *cpus) {
-      now[thread] = {before->second.started, *cpus, has_begun(before->second.started)};
+      now[thread] = {before->second.started, *cpus, has_begun(before->second.started), before->second.placed};
       continue;
     }
     // The start is read for new and moved threads only: reading a file takes far longer than asking for a
@@ -23,13 +23,22 @@ std::vector<ThreadMove> ThreadWatch::look() {
     const auto started = source_.started(thread);
     if (!started) continue;
     const bool is_same = before != known_.end() && before->second.started == *started;
-    if (is_same && before->second.is_settled && source_.binding_to(thread.pid) != *cpus)
-      moves.push_back({thread, before->second.cpus, *cpus});
+    const bool is_moved = is_same && before->second.is_settled;
+    if (is_moved && binding_to(thread.pid) != *cpus) moves.push_back({thread, before->second.cpus, *cpus});
     now[thread] = {*started, *cpus, (is_first_ || is_same) && has_begun(*started)};
+    if (is_moved) now[thread].placed = before->second.placed.value_or(before->second.cpus);
   }
   known_ = std::move(now);
   is_first_ = false;
   return moves;
+}
+
+std::optional<CpuSet> ThreadWatch::binding_to(int pid) const {
+  const auto binding = source_.binding_thread(pid);
+  if (!binding) return std::nullopt;
+  const auto known = known_.find(*binding);
+  if (known == known_.end() || !known->second.is_settled) return source_.cpus(*binding);
+  return known->second.placed.value_or(known->second.cpus);
 }
 
 }  // namespace zf

@@ -28,8 +28,9 @@ struct ThreadSource {
   /// Returns when a thread was started, which tells it from a later one of the same number; absent if it has
   /// ended.
   std::function<std::optional<std::uint64_t>(const ThreadId&)> started;
-  /// Returns the CPUs to which a process is just binding itself (zf_runtime.bind()); absent if it is not.
-  std::function<std::optional<CpuSet>(int pid)> binding_to = [](int) { return std::nullopt; };
+  /// Returns the thread that zf_runtime.bind() starts on the new CPUs before it moves the others of a
+  /// process; absent if there is none.
+  std::function<std::optional<ThreadId>(int pid)> binding_thread = [](int) { return std::nullopt; };
   /// Returns the present time, on the clock of `started`.
   std::function<std::uint64_t()> now;
   std::uint64_t ticks_per_s = 100;  ///< the unit of both
@@ -62,7 +63,11 @@ class ThreadWatch {
     std::uint64_t started = 0;
     CpuSet cpus;
     bool is_settled = false;
+    std::optional<CpuSet> placed = {};  ///< where it settled, if it was moved since
   };
+
+  /// Returns the CPUs to which a process is just binding itself: those on which its binding thread settled.
+  std::optional<CpuSet> binding_to(int pid) const;
 
   ThreadSource source_;
   std::map<ThreadId, Known> known_;

@@ -50,6 +50,7 @@ class Job {
 
 constexpr ThreadId kMain{100, 100};
 constexpr ThreadId kOther{100, 101};
+constexpr ThreadId kBinding{100, 102};
 
 TEST(ThreadWatch, AMovedThreadIsNamedOnceAndAgainWhenItMovesBack) {
   Job job;
@@ -70,14 +71,32 @@ TEST(ThreadWatch, AProcessThatBindsItselfIsNoAlarm) {
   job.threads[kMain] = {1, cpus("0-7")};
   job.threads[kOther] = {2, cpus("0-7")};
   ThreadSource source = job.source();
-  source.binding_to = [](int pid) { return pid == 100 ? std::optional(cpus("0-3")) : std::nullopt; };
+  source.binding_thread = [](int pid) { return pid == 100 ? std::optional(kBinding) : std::nullopt; };
   ThreadWatch watch(source);
   watch.look();
+  job.threads[kBinding] = {1000, cpus("0-3")};
   job.threads[kMain].cpus = cpus("0-3");
   job.threads[kOther].cpus = cpus("4-7");
   EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kOther, cpus("0-7"), cpus("4-7")}));
   job.threads[kMain].cpus = cpus("0-63");
   EXPECT_THAT(watch.look(), ElementsAre(ThreadMove{kMain, cpus("0-3"), cpus("0-63")}));
+}
+
+TEST(ThreadWatch, AMoveOfAllThreadsIsSeenThoughTheBindingThreadMovesToo) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-3")};
+  job.threads[kBinding] = {2, cpus("0-3")};
+  ThreadSource source = job.source();
+  source.binding_thread = [](int) { return std::optional(kBinding); };
+  ThreadWatch watch(source);
+  watch.look();
+  for (const char* list : {"0-63", "4-7"}) {
+    const CpuSet before = job.threads[kMain].cpus;
+    job.threads[kMain].cpus = job.threads[kBinding].cpus = cpus(list);
+    EXPECT_THAT(watch.look(),
+                ElementsAre(ThreadMove{kMain, before, cpus(list)}, ThreadMove{kBinding, before, cpus(list)}));
+    EXPECT_THAT(watch.look(), IsEmpty());
+  }
 }
 
 TEST(ThreadWatch, AThreadMayPlaceItselfInItsFirstSecondHoweverOftenItWasSeen) {
