@@ -5,12 +5,13 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 import support
 
 from bound_process import CPUS, PRELUDE, BoundProcess, binding_line, cpu_list
-from zf_runtime import _thread_counts
+from zf_runtime import _peers, _thread_counts
 
 # 16 threads with the process's mask, and one that somebody has pinned.
 WITH_THREADS = """
@@ -364,7 +365,7 @@ said(bind(), unchanged=before == os.environ)
 
     def test_what_fails_after_the_move_is_an_error_of_a_bound_process(self):
         said, = self.run_python("""
-from zf_runtime import _thread_counts
+from zf_runtime import _peers, _thread_counts
 def fail(variables):
     raise OverflowError("no such number")
 _thread_counts.apply = fail
@@ -454,6 +455,26 @@ except RuntimeError as error:
     def test_switched_off_it_does_nothing(self):
         said = self.bind("rank=0, ranks=2, strict=True", ZF_TUNE="off")
         self.assertEqual((said["bound"], said["now"], said["notes"]), (False, CPUS, ["ZF_TUNE is off"]))
+
+
+class Commands(unittest.TestCase):
+    def test_of_python_are_told_apart_by_what_runs_whatever_options_precede_it(self):
+        for words, runs in ((["-B", "-c", "a; b"], ["-c", "a; b"]), (["-uBc", "a\nb", "0"], ["-c", "a\nb"]),
+                            (["-ca"], ["-c", "a"]), (["-W", "ignore", "-X", "dev", "-m", "job", "x"], ["-m", "job"]),
+                            (["-Wignore", "-u", "train.py", "--lr", "2"], ["train.py", "--lr"]), ([], []),
+                            (["-I", "-"], ["-"]), (["-u"], [])):
+            with self.subTest(words):
+                self.assertEqual(_peers.what_runs(["/usr/bin/python3", *words]), ["/usr/bin/python3", *runs])
+        self.assertEqual(_peers.what_runs(["sh", "-c", "a", "b"]), ["sh", "-c", "a"])
+
+    def test_of_two_processes_with_other_code_are_two(self):
+        commands = []
+        for code in ("import time; time.sleep(50)", "import time; time.sleep(50); a"):
+            process = subprocess.Popen([sys.executable, "-B", "-c", code])
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            commands.append(_peers._command(process.pid))
+        self.assertNotEqual(*commands)
 
 
 class Counts(unittest.TestCase):

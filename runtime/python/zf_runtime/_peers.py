@@ -146,10 +146,24 @@ def _command(pid: int) -> list[str]:
     """Returns the program and the beginning of its command line, without numbers: a rank's may be among them."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = os.fsdecode(file.read()).split("\0")[:3]
-        return [os.readlink(f"/proc/{pid}/exe"), *(re.sub("[0-9]+", "", word) for word in words)]
+            words = os.fsdecode(file.read()).split("\0")
+        return [os.readlink(f"/proc/{pid}/exe"), *(re.sub("[0-9]+", "", word) for word in what_runs(words))]
     except OSError:
         return []
+
+
+def what_runs(words: list[str]) -> list[str]:
+    """Returns the program and what it runs: of Python the code, the module, or the script and its first argument,
+    without the interpreter's options; of other programs the first two arguments."""
+    if not os.path.basename(words[0]).startswith("python"):
+        return words[:3]
+    place = 1
+    while place < len(words) and words[place].startswith("-") and words[place] != "-":
+        option = re.fullmatch("-[^-cmWX]*([cmWX])(.*)", words[place], re.DOTALL)
+        if option and option[1] in "cm":
+            return [words[0], f"-{option[1]}", option[2] or "".join(words[place + 1:place + 2])]
+        place += 2 if option and not option[2] else 1
+    return [words[0], *words[place:place + 2]]
 
 
 def _parent(pid: int) -> int:
