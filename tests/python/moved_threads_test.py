@@ -44,6 +44,15 @@ say(steps(1, 19)); say(steps(20, 20)); say(steps(21, 60))
         self.assertRegex(self.stderr, r"^zf_runtime: thread \d+ \(the main thread\) was moved from CPUs? \S+ to CPUs "
                          r"\S+ in the first 20 steps, by another part of this job; its home is CPUs? \S+\. `zf-tune ")
 
+    def test_a_new_thread_that_may_have_placed_itself_outside_is_named_without_blame(self):
+        (_, name, before, now), = self.looks(f"""
+bind(rank=0, ranks=2)
+start({CPUS[-1:]})
+say(steps(1, 20))
+""")[0]
+        self.assertEqual((name, before, now), ("unnamed", None, CPUS[-1:]))
+        self.assertRegex(self.stderr, r"^zf_runtime: thread \d+ \(unnamed\) may run on CPU \d+; its home is CPU")
+
     def test_under_exec_nobody_needs_to_call_bind(self):
         said, = self.looks(f"os.sched_setaffinity(0, [{CPUS[0]}]); say(steps(1, 20))", ZF_RANK="0",
                            ZF_BINDING=binding_line(CPUS))

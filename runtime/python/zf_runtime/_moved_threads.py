@@ -137,9 +137,9 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
             return []
     moved = moved_threads(watch.home, watch.threads, _own_threads.all_threads())
     for one in moved if sys.stderr is not None else ():  # print() would take stdout instead
-        print(f"zf_runtime: {one} {when}, by another part of this job; its home is "
-              f"{_cpu_lists.in_words(watch.home.cpus)}. `zf-tune verify --pid {os.getpid()} --watch 60s` shows if it "
-              "happens again", file=sys.stderr, flush=True)
+        blame = f" {when}, by another part of this job" if one.before is not None or one.tid == os.getpid() else ""
+        print(f"zf_runtime: {one}{blame}; its home is {_cpu_lists.in_words(watch.home.cpus)}. `zf-tune verify --pid "
+              f"{os.getpid()} --watch 60s` shows if it happens again", file=sys.stderr, flush=True)
     return moved
 
 
