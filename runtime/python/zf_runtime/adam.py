@@ -98,7 +98,8 @@ class _InPlace(torch.optim.Optimizer):
         """Stands in for torch.nn.utils.clip_grad_norm_() and for accelerate's method of that name. Returns the norm of
         this optimizer's gradients. The next step() clips them to max_norm; None: to clip_grad_norm of the constructor.
 
-        It does not unscale gradients of a loss scaler, as accelerate's method does for fp16: do that before.
+        It does not unscale gradients of a loss scaler, as accelerate's method does for fp16: do that before. It is
+        forgotten with the gradients: whoever gives the parameters other ones afterwards calls it again.
         `parameters` and foreach change nothing. Raises ZfError for another norm than the second."""
         if float(norm_type) != 2.0:
             raise ZfError(f"norm_type is {norm_type}; this optimizer takes the norm of type 2")

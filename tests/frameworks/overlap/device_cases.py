@@ -72,6 +72,13 @@ REMOVED = {
     "gradients of two devices come one after the other": (
         "_gradients.py", "        with self._arriving:\n            self._arrived",
         "        if True:\n            self._arrived", "gradients of two devices"),
+    "step() waits for the step before": (
+        "_arena_adam.py", "            self._finish()\n        self._refuse_graphs()\n", "            pass\n",
+        "stepped again"),
+    "averages wait for the step before": (
+        "_arena_adam.py", "if param in of and not live.overlap.is_under_way(of[param])]", "if param in of]",
+        "averaged unseen"),
+    "close() waits for copies of gradients": ("_live.py", "            self.gradients.close()\n", "", "closed"),
     "the arena stays until its last reader is done": (
         "_overlap.py", "            stream.close()  # it reads the arena", "            pass", "late, collected"),
 }

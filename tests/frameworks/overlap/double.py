@@ -125,7 +125,7 @@ class Double:
         self.host = Clocks()
         self.read_by, self.written_by = {}, {}  # by address: the last clock of each stream
         self._current = self._first = Stream(self, "the job", is_lazy=False)
-        self.streams = 0
+        self._sides = []
 
     def current(self):
         return self._current
@@ -137,8 +137,8 @@ class Double:
         self._current.wait(event)
 
     def side(self):
-        self.streams += 1
-        return Stream(self, f"side stream {self.streams}", is_lazy=True)
+        self._sides.append(Stream(self, f"side stream {len(self._sides) + 1}", is_lazy=True))
+        return self._sides[-1]
 
     sender = side
 
@@ -153,6 +153,12 @@ class Double:
         """Tells that a process on the host reads memory, as the optimizer's reads gradients."""
         for tensor in tensors:
             self.check("the host", self.host, tensor, [self.written_by])
+
+    def ends(self):
+        """Tells that all memory is freed."""
+        for stream in self._sides:
+            if stream.next < len(stream.done_or_queued):
+                raise Race(f"{stream.name} has work left when its memory is freed")
 
     @staticmethod
     def check(name, seen, tensor, logs):

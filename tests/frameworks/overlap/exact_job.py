@@ -147,14 +147,19 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
             assert all(map(torch.equal, before, params)), "a parameter has changed between two steps"
     ends(optimizer)
     double.reads(*params)
-    assert len(waits) == STEPS, "a step was not waited for to its end"
+    assert len(waits) == optimizer._turns, "a step was not waited for to its end"
     values = [param.detach().clone() for param in params]
     moments = [optimizer.state[param]["exp_avg_sq"].clone() for param in params if optimizer._live is not None]
     norm = optimizer.grad_norm
+    end_all(pauses, optimizer, double)
+    return losses, values + moments, norm
+
+
+def end_all(pauses, optimizer, double):
     for each in pauses:
         each.join()
     optimizer.close()
-    return losses, values + moments, norm
+    double.ends()
 
 
 def check_counts(optimizer, params, wanted):
@@ -182,6 +187,34 @@ def collect(optimizer):
         double.reads(*(place.param for place in optimizer._live.arena.places if place.is_shown))
     optimizer._finalizer()
     optimizer._live = None
+
+
+def params_of(optimizer):
+    return [place.param for place in optimizer._live.arena.places if place.is_shown]
+
+
+def step_again(optimizer):
+    """Steps without a forward: the optimizer may still read the gradients of the step before."""
+    for param in params_of(optimizer):
+        param.grad = torch.full_like(param, 0.01)
+    optimizer.step()
+    optimizer.synchronize()
+
+
+def average_unseen(optimizer):
+    """Stands in for DDP that averages gradients of parameters that nobody has waited for."""
+    if optimizer.overlap == "exact":
+        optimizer._reduced(params_of(optimizer), [torch.ones_like(param) for param in params_of(optimizer)])
+    optimizer.synchronize()
+
+
+def copy_and_close(optimizer):
+    """Leaves gradients that are being copied: close() comes next."""
+    optimizer.synchronize()
+    if optimizer.overlap == "exact":
+        for param in params_of(optimizer):
+            param.grad = torch.ones_like(param)
+            optimizer._arrived(param)
 
 
 def with_copies_of(size, train, **more):
@@ -262,6 +295,9 @@ CASES = {"plain": exact_is_off, "clipped": lambda: exact_is_off(clip=0.05),
          "two streams": lambda: exact_is_off(forward=forward_on_two_streams),
          "averaged twice": lambda: exact_is_off(clip=0.05, backward_ends=average),
          "gradients of two streams": lambda: with_copies_of(12_000, exact_is_off, has_two_streams=True),
+         "stepped again": lambda: exact_is_off(ends=step_again),
+         "averaged unseen": lambda: exact_is_off(ends=average_unseen),
+         "closed": lambda: exact_is_off(ends=copy_and_close),
          "grown": lambda: exact_is_off(backward_ends=grow),
          "gradients of two devices": lambda: with_copies_of(1 << 20, gradients_of_two_devices),
          "late, collected": lambda: train("late", is_stopped=True, ends=collect),
