@@ -101,9 +101,8 @@ RankMemory memory_of_arena(const FitJob& job) {
   memory.instants.push_back(kept);
   steady.phase = FitPhase::checkpoint;
   Instant saved = steady;
-  // state_dict() makes the low bits of split masters: of one parameter from three tensors of 32 bits.
   if (has_split_masters(job.state))
-    saved.add(FitItem::conversion, masters).add(FitItem::staging, 12 * largest);
+    saved.add(FitItem::conversion, masters);  // their low bits, by state_dict()
   memory.instants.push_back(saved);
   if (!on_cpu) memory.saved_once_bytes = largest * type;  // torch.save() copies one parameter after the other
   // The first step compares each 16-bit parameter with its whole master: a mask, and two fp32 tensors.

@@ -26,6 +26,7 @@ _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 PIECE_BYTES = 2 << 20  # at least
 PIECES = 32  # at most
 _GRAIN = 2048  # elements: a chunk is a multiple
+_LOW_BITS_AT_A_TIME = 1 << 20  # elements
 
 
 class Place:
@@ -121,25 +122,35 @@ class Place:
 
     def master(self) -> torch.Tensor:
         """Returns the fp32 master: a view, or a copy if it is split. No step may run."""
-        return self._state_range("zf_read_state") if self._master is None else self._master
+        if self._master is not None:
+            return self._master
+        values = torch.empty(self.param.shape, dtype=torch.float32, device="cpu")
+        self._state_range("zf_read_state", values, 0)
+        return values
 
     def set_master(self, value: torch.Tensor) -> None:
         """Writes the master. No step may run."""
         if self._master is None:
-            self._state_range("zf_write_state", value)
+            values = value.to("cpu", torch.float32).reshape(self.param.shape).contiguous()
+            self._state_range("zf_write_state", values, 0)
         else:
             self._master.copy_(value)
 
-    def _state_range(self, function: str, value: torch.Tensor | None = None) -> torch.Tensor:
-        shape = self.param.shape
-        values = (torch.empty(shape, dtype=torch.float32, device="cpu") if value is None
-                  else value.to("cpu", torch.float32).reshape(shape).contiguous())
-        self._runtime._state_range(function, self.index, _abi.PARAMS, 0, values.numel(), values.data_ptr())
-        return values
+    def _state_range(self, function: str, values: torch.Tensor, begin: int) -> None:
+        self._runtime._state_range(function, self.index, _abi.PARAMS, begin, values.numel(), values.data_ptr())
 
     def low_bits(self) -> torch.Tensor:
-        """Returns what a split master has besides its parameter."""
-        return _formats.low_bits(self.param.detach().cpu(), self.master())
+        """Returns what a split master has besides its parameter. It is made in pieces, so that nothing else of its size
+        is needed."""
+        param = self.param.detach().cpu().reshape(-1)
+        low = torch.empty(param.shape, dtype=torch.int16, device="cpu")
+        masters = torch.empty(min(_LOW_BITS_AT_A_TIME, param.numel()), dtype=torch.float32, device="cpu")
+        for begin in range(0, param.numel(), _LOW_BITS_AT_A_TIME):
+            piece = slice(begin, begin + _LOW_BITS_AT_A_TIME)
+            some = masters[:low[piece].numel()]
+            self._state_range("zf_read_state", some, begin)
+            low[piece] = _formats.low_bits(param[piece], some)
+        return low.view(self.param.shape)
 
     @torch.no_grad()
     def take_written(self) -> None:

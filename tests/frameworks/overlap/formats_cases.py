@@ -4,13 +4,14 @@ format."""
 import copy
 import io
 import warnings
+from unittest import mock
 
 import case
 import torch
 import zf_runtime
 from case import support
 from models import groups_of, make_model, parameters_of, train
-from zf_runtime import _formats
+from zf_runtime import _formats, _places
 
 FORMATS = ("fp32", "bf16", "split", "bf16+split")
 DTYPES = (torch.float32, torch.bfloat16)
@@ -45,6 +46,12 @@ def everything_of(model, optimizer) -> list:
 
 
 class Formats(case.AdamWTest):
+    def setUp(self):
+        super().setUp()
+        pieces = mock.patch.object(_places, "_LOW_BITS_AT_A_TIME", 100)  # these parameters are small
+        pieces.start()
+        self.addCleanup(pieces.stop)
+
     def optimizer_of(self, model, state, mode="off", **options):
         return self.ours(model.parameters(), mode, lr=1e-2, state=state, **options)
 
