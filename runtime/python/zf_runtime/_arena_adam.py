@@ -15,6 +15,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks
 
 from . import _clipping, _digests, _formats, _reduced
 from ._device import Device
+from ._in_place import raise_versions
 from ._live import Live, Wanted, end, unhook
 from ._order import Order
 from ._overlap import Turn
@@ -30,7 +31,7 @@ from ._state import (
     with_own_steps,
 )
 from ._timeline import Span, Timeline
-from .adam import AdamW, _raise_versions
+from .adam import AdamW
 from .errors import ZfError, ZfWorkerDied
 from .runtime import Runtime
 
@@ -297,7 +298,7 @@ class ArenaAdamW(AdamW):
                 factors.append(scalars(place.settings, key[1] + 1, True, scale))
             scalars_of.append(kinds[key])
         if self._mode == "exact":
-            _raise_versions([place.param for place in places])  # a graph over the old values is refused from now on
+            raise_versions([place.param for place in places])  # a graph over the old values is refused from now on
         turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
                     is_late=self._mode == "late")
         self._turns += 1

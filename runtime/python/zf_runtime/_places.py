@@ -26,7 +26,7 @@ _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 PIECE_BYTES = 2 << 20  # at least
 PIECES = 32  # at most
 _GRAIN = 2048  # elements: a chunk is a multiple
-_LOW_BITS_AT_A_TIME = 1 << 20  # elements
+_LOW_BITS_AT_A_TIME = 1 << 18  # elements: malloc() keeps little of what so few need
 
 
 class Place:

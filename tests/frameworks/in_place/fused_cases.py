@@ -8,7 +8,7 @@ import unittest
 import torch
 import zf_runtime
 from case import WithMasters
-from zf_runtime import _scalars, adam
+from zf_runtime import _in_place, _scalars
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from ulps import ELEMENTS, LR, ulps_between
@@ -38,8 +38,8 @@ class OneStep(unittest.TestCase):
 
     def with_scalars(self, change):
         right = _scalars.scalars
-        self.addCleanup(setattr, adam, "scalars", right)
-        adam.scalars = lambda group, count, *others: change(list(right(group, count, *others)), group, count)
+        self.addCleanup(setattr, _in_place, "scalars", right)
+        _in_place.scalars = lambda group, count, *others: change(list(right(group, count, *others)), group, count)
         return distance_of_each_step()
 
     def test_ten_steps_are_within_8_ulp_of_fused(self):
