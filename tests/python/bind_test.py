@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 import support
@@ -473,8 +474,16 @@ class Commands(unittest.TestCase):
             process = subprocess.Popen([sys.executable, "-B", "-c", code])
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
-            commands.append(_peers._command(process.pid))
+            commands.append(self.command(process.pid))
         self.assertNotEqual(*commands)
+
+    def command(self, pid: int) -> list[str]:
+        """Returns the command of a process that was just started. Popen returns before the kernel has its new words."""
+        end = time.monotonic() + 20
+        while not any(_peers._command(pid)[1:]):
+            self.assertLess(time.monotonic(), end, "a process without a command line")
+            time.sleep(0.001)
+        return _peers._command(pid)
 
 
 class Counts(unittest.TestCase):
