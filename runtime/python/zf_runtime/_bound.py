@@ -25,7 +25,8 @@ class Binding:
     """What bind() did. It is true if the process is bound to its home now.
 
     rank, source: the local rank, and what it was known by; None if it is not known.
-    plan: the plan's path, "ZF_BINDING", or "all GPUs of this node" if there is no plan. Empty if nothing was bound.
+    plan: where the home is from: a path; in words, such as "a plan for all 2 GPUs of this node", if the plan was made
+    for this call; or that zf-tune exec or a bind() before had bound the process. Empty if it is not bound.
     cpus, mems: the home, and the nodes whose memory the calling thread prefers; empty if none, or if it was refused.
     moved: threads that were moved. left: threads with masks of their own.
     threads: the number that each library has now. region, backward: counted in parallel regions, None if there is no
