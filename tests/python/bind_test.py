@@ -188,10 +188,10 @@ def start(arguments, **variables):
     print(subprocess.run(words, env=os.environ | variables, capture_output=True, text=True, check=True).stdout, end="")
 """
 
-    def children(self, parent: str, *calls: str) -> list[dict]:
+    def children(self, parent: str, *calls: str, **variables: str) -> list[dict]:
         """Returns what each child did: they are started after bind() with these arguments."""
         starts = "".join(f"start({call})\n" for call in calls)
-        return self.run_python(f"{self.START}bind({parent}, strict=True)\n{starts}", CHILD=PRELUDE)
+        return self.run_python(f"{self.START}bind({parent}, strict=True)\n{starts}", CHILD=PRELUDE, **variables)
 
     def test_ranks_of_a_job_of_their_own_divide_the_home_of_their_parent(self):
         """By arguments, or as torchrun in a notebook."""
@@ -212,6 +212,22 @@ def start(arguments, **variables):
             self.assert_bound(said, CPUS[:len(CPUS) // 2])
             self.assertEqual(said["moved"], 0)
         self.assert_bound(other, CPUS[len(CPUS) // 2:])
+
+    def test_a_job_of_as_many_ranks_as_that_of_its_parent_is_another_job(self):
+        """As torchrun in a rank of torchrun, or of srun."""
+        ranks = [f"'', LOCAL_RANK='{rank}', LOCAL_WORLD_SIZE='2', MASTER_ADDR='localhost', MASTER_PORT='2', "
+                 "TORCHELASTIC_RUN_ID='none'" for rank in (0, 1)]
+        for around in ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1",
+                        "TORCHELASTIC_RUN_ID": "none"}, {"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}):
+            for said in self.children("None", *ranks, **around):
+                self.assertTrue(set(said["now"]) <= set(CPUS[len(CPUS) // 2:]), said["text"])
+                self.assertEqual(said["bound"], len(CPUS) > 3, said["text"])
+
+    def test_a_child_of_a_rank_that_has_said_where_ranks_meet_keeps_what_its_parent_has(self):
+        """Scripts do so after bind(). A data loader may run the script again."""
+        same, = self.children("None", "'', MASTER_ADDR='localhost', MASTER_PORT='1'", LOCAL_RANK="1",
+                              LOCAL_WORLD_SIZE="2")
+        self.assert_bound(same, CPUS[len(CPUS) // 2:])
 
     def test_a_rank_without_a_number_of_ranks_is_not_taken_for_its_parents_part(self):
         said, = self.children("0, 1", "'rank=1'")

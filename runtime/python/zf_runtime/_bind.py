@@ -92,9 +92,11 @@ def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
     own = _which_rank.own(variables)
     who = _which_rank.who(rank, ranks, own)
     by_gpu = who.rank is None and (_ray.is_worker() or _outer.digest_of_lists(own) not in ("", outer.call.lists))
-    if not by_gpu and who.rank in (None, outer.call.rank) and who.ranks in (None, outer.call.ranks):
+    is_same_job = not by_gpu and who.ranks in (None, outer.call.ranks) and (
+        who.rank is None or _outer.is_same_job(outer.call, who, _which_rank.own(os.environ)))
+    if is_same_job and who.rank in (None, outer.call.rank):
         return None
-    if not by_gpu and outer.call.rank is not None and who.ranks in (None, outer.call.ranks):
+    if is_same_job and outer.call.rank is not None:
         return who, _cpus(outer, before)  # another rank of the same job
     return who, Cpus(before, None, before in (outer.home.cpus, outer.home.training))
 

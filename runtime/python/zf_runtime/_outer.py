@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import _cpu_lists, _home, _which_gpus
+from ._environment import RANK_VARIABLES, launchers_rank
 from ._home import Home
 from ._which_rank import Who
 
 # Variables that are set for the processes below.
 OURS = ("ZF_BINDING", "ZF_RANK", "ZF_RANK_FROM", "ZF_PLAN", "ZF_OPTIMIZER_CPUS", "ZF_ALLOWED", "ZF_BIND")
+# What tells a job from one that a rank of it has started: only launchers set the first, scripts the others, too.
+_OF_LAUNCHER = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
+_OF_MASTER = ("MASTER_ADDR", "MASTER_PORT")
 
 
 class Call(NamedTuple):
@@ -20,6 +24,8 @@ class Call(NamedTuple):
     rank: int | None
     ranks: int | None
     lists: str  # a digest of its lists of GPUs
+    launcher: str  # a digest of what its launcher calls the job
+    master: str  # a digest of where its ranks meet
 
 
 class Outer(NamedTuple):
@@ -44,22 +50,39 @@ def find(variables: Mapping[str, str]) -> Outer | None:
 def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Returns what find() reads a Call from, after bind() has set ZF_BINDING to the line."""
     rank, ranks = ("" if number is None else str(number) for number in (who.rank, who.ranks))
-    return {"ZF_BIND": f"{_digest(line)}:{rank}:{ranks}:{digest_of_lists(variables)}"}
+    digests = (digest_of_lists(variables), _digest_of(_OF_LAUNCHER, variables), _digest_of(_OF_MASTER, variables))
+    return {"ZF_BIND": ":".join((_digest(line), rank, ranks, *digests))}
 
 
 def digest_of_lists(variables: Mapping[str, str]) -> str:
     """Returns a digest of the lists of GPUs; empty if no list has one."""
-    lists = [variables.get(name, "") for name in _which_gpus.VISIBLE]
-    return _digest("\n".join(lists)) if any(lists) else ""
+    return _digest_of(_which_gpus.VISIBLE, variables)
+
+
+def is_same_job(call: Call, who: Who, variables: Mapping[str, str]) -> bool:
+    """Returns whether a process below may be a rank of the same job. A rank that was bound may say only then where the
+    ranks meet: its children still have the launcher's number. `variables`: those that are about this process."""
+    if _digest_of(_OF_LAUNCHER, variables) != call.launcher:
+        return False
+    if _digest_of(_OF_MASTER, variables) == call.master:
+        return True
+    return (not call.master and who.source in RANK_VARIABLES
+            and variables.get("ZF_RANK_FROM") == launchers_rank(variables))
+
+
+def _digest_of(names: tuple[str, ...], variables: Mapping[str, str]) -> str:
+    """Returns a digest of these variables; empty if none is set."""
+    values = [variables.get(name, "") for name in names]
+    return _digest("\n".join(values)) if any(values) else ""
 
 
 def _call(text: str, line: str) -> Call | None:
     """Returns None if a zf-tune exec inside has set ZF_BINDING since."""
     words = text.split(":")
-    if len(words) != 4 or words[0] != _digest(line):
+    if len(words) != 6 or words[0] != _digest(line):
         return None
     rank, ranks = (int(word) if word.isdigit() else None for word in words[1:3])
-    return Call(rank, ranks, words[3])
+    return Call(rank, ranks, *words[3:])
 
 
 def _digest(text: str) -> str:
