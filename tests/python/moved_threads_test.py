@@ -54,12 +54,15 @@ say(steps(1, 20))
         self.assertRegex(self.stderr, r"^zf_runtime: thread \d+ \(unnamed\) may run on CPU \d+; its home is CPU")
 
     def test_under_exec_nobody_needs_to_call_bind(self):
-        said, = self.looks(f"os.sched_setaffinity(0, [{CPUS[0]}]); say(steps(1, 20))", ZF_RANK="0",
-                           ZF_BINDING=binding_line(CPUS))
-        self.assertEqual(said, [], "it is inside the home, and nobody saw it move")
+        pins = f"os.sched_setaffinity(0, [{CPUS[0]}]); start({CPUS[1:]}); say(steps(1, 20))"
+        under_exec = {"ZF_RANK": "0", "ZF_BINDING": binding_line(CPUS)}
+        said, = self.looks(pins, **under_exec)
+        self.assertEqual(said, [[True, "the main thread", CPUS, CPUS[:1]]], "of the other nobody knows where it was")
+        said, = self.looks(pins, OMP_PROC_BIND="true", **under_exec)
+        self.assertEqual(said, [], "OpenMP may have pinned it")
         said, = self.looks(f"os.sched_setaffinity(0, {CPUS}); say(steps(1, 20))", ZF_RANK="0",
                            ZF_BINDING=binding_line(CPUS[:1]))
-        self.assertEqual(said, [[True, "the main thread", None, CPUS]])
+        self.assertEqual(said, [[True, "the main thread", CPUS[:1], CPUS]])
 
     def test_a_job_that_goes_on_from_a_late_step_has_20_steps_before_the_look(self):
         early, late = self.looks(f"""

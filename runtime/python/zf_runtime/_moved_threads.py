@@ -14,6 +14,7 @@ from typing import NamedTuple
 from . import _cpu_lists, _home, _own_threads, _which_rank
 from ._environment import switched_off
 from ._home import Home
+from ._thread_counts import pinning_in
 
 _AFTER_STEPS = 20
 _AFTER_S = 60
@@ -135,12 +136,21 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
         watch.home = _home.own(_which_rank.own(os.environ))
         if watch.home is None or not watch.home.is_bound:
             return []
+        watch.threads = _start_mask(watch.home)
     moved = moved_threads(watch.home, watch.threads, _own_threads.all_threads())
     for one in moved if sys.stderr is not None else ():  # print() would take stdout instead
         blame = f" {when}, by another part of this job" if one.before is not None or one.tid == os.getpid() else ""
         print(f"zf_runtime: {one}{blame}; its home is {_cpu_lists.in_words(watch.home.cpus)}. `zf-tune verify --pid "
               f"{os.getpid()} --watch 60s` shows if it happens again", file=sys.stderr, flush=True)
     return moved
+
+
+def _start_mask(home: Home) -> dict[tuple[int, int], frozenset[int]]:
+    """Returns the mask with which exec has started the main thread; none if OpenMP pins it, as the user wishes."""
+    if pinning_in(os.environ):
+        return {}
+    main = _own_threads.all_threads()[0]
+    return {(main.tid, main.started): home.cpus}
 
 
 def moved_threads(home: Home, before: dict[tuple[int, int], frozenset[int]],
