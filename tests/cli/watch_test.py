@@ -193,6 +193,20 @@ class Watch(CommandTest):
         result = self.watch(trainer, every)
         self.assertRegex(result.stdout, r"(?m)^\d\.\d s: .* \(zf-look\): moved from ", "all that were not moved before")
 
+    def test_a_runtime_that_opens_and_closes_is_no_alarm_under_exec_or_bind(self):
+        self.make_plan("--ranks", "1", "--mode", "overlap")
+        package = {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_TUNE_BINARY": BINARY}
+        bind = "import zf_runtime; zf_runtime.bind(plan='plan.json', strict=True)"
+        opens = ("from zf_runtime import Group, Runtime; runtime = Runtime(groups=[Group(10)], narrow='must'); "
+                 "side = os.sched_getaffinity(0); time.sleep(1.2); runtime.close(); time.sleep(1.2)")
+        for before, line in (((BINARY, "exec", "-q", "--plan", "plan.json", "--"), "0"), ((), bind)):
+            trainer = self.start(*before, **package)
+            self.do(trainer, line)
+            result = self.watch(trainer, opens, time_s="6s")
+            self.assert_exit(result, DONE)
+            self.assertRegex(result.stdout, r"(?m)^watched [56] threads for \d\.\d s: none was moved$")
+            self.do(trainer, f"assert side < set({self.cpus}) == os.sched_getaffinity(0)")
+
     def test_it_ends_with_the_job_and_with_ctrl_c(self):
         trainer = self.start_under_plan()
         watch = self.start_watch("--pid", str(trainer.pid), "--watch", "10m")

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -18,6 +19,8 @@
 #include "base/format.hpp"
 #include "inspect/processes.hpp"
 #include "os/affinity.hpp"
+#include "os/environment.hpp"
+#include "plan/process_binding.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -92,13 +95,43 @@ std::string library_of(const SysRoot& sysroot, const ThreadId& thread) {
 
 /// The thread that zf_runtime.bind() starts on the home before it moves others, and that ends after a minute.
 constexpr std::string_view kBindingThread = "zf-look";
+constexpr std::string_view kOptimizerName = "zf-optimizer";
 
 /// The watched processes, which are searched for now and then.
 struct Family {
   std::vector<int> roots;
   std::set<int> members = {};
   std::size_t calls = 0;
+  std::map<int, ProcessSides> sides = {};  ///< of processes in which our runtime was seen open
 };
+
+/// Returns the sides by the ZF_BINDING that a process was started with, if our runtime may narrow it.
+std::optional<ProcessSides> sides_in(const SysRoot& sysroot, int pid) {
+  try {
+    const auto binding = own_binding(environment_of(sysroot, pid).value_or(Environment()));
+    if (!binding || binding->started_on != StartedOn::home) return std::nullopt;
+    return ProcessSides{binding->rank.home.cpus, binding->rank.training.cpus};
+  } catch (const Error&) {  // a line that cannot be read is nobody's
+    return std::nullopt;
+  }
+}
+
+/// Looks for new members. A zf-optimizer tells the sides of the process that has started it: what bind() has
+/// set there is not in /proc.
+void search(const SysRoot& sysroot, Family& family) {
+  // A member stays one if its parent ends. One that has ended has no threads.
+  std::set<int> now(family.roots.begin(), family.roots.end());
+  now.insert(family.members.begin(), family.members.end());
+  std::erase_if(now, [&](int pid) { return !sysroot.exists(format_text("/proc/{}/task", pid)); });
+  family.members = with_descendants(sysroot, std::move(now));
+  for (const int pid : family.members) {
+    const std::string folder = format_text("/proc/{}", pid);
+    if (sysroot.read(folder + "/comm") != kOptimizerName) continue;
+    const auto parent = stat_number<int>(sysroot, folder, 4);
+    const auto sides = sides_in(sysroot, pid);
+    if (parent && sides) family.sides[*parent] = *sides;
+  }
+}
 
 }  // namespace
 
@@ -124,13 +157,7 @@ ThreadSource live_threads(std::vector<int> pids) {
   ThreadSource source;
   source.list = [family] {
     const SysRoot sysroot;
-    // A member stays one if its parent ends. One that has ended has no threads.
-    if (family->calls++ % kCallsPerSearch == 0) {
-      std::set<int> pids_now(family->roots.begin(), family->roots.end());
-      pids_now.insert(family->members.begin(), family->members.end());
-      std::erase_if(pids_now, [&](int pid) { return !sysroot.exists(format_text("/proc/{}/task", pid)); });
-      family->members = with_descendants(sysroot, std::move(pids_now));
-    }
+    if (family->calls++ % kCallsPerSearch == 0) search(sysroot, *family);
     std::vector<ThreadId> threads;
     for (const int pid : family->members) {
       for (const std::string& name : sysroot.list(format_text("/proc/{}/task", pid))) {
@@ -147,6 +174,12 @@ ThreadSource live_threads(std::vector<int> pids) {
       if (tid && sysroot.read(folder_of({pid, *tid}) + "/comm") == kBindingThread) return ThreadId{pid, *tid};
     }
     return std::nullopt;
+  };
+  source.sides = [family](int pid) -> std::optional<ProcessSides> {
+    const SysRoot sysroot;
+    search(sysroot, *family);
+    const auto found = family->sides.find(pid);
+    return found != family->sides.end() ? found->second : sides_in(sysroot, pid);
   };
   source.started = [](const ThreadId& thread) {
     return stat_number<std::uint64_t>(SysRoot(), folder_of(thread), 22);

@@ -10,6 +10,12 @@ std::vector<ThreadMove> ThreadWatch::look() {
   // Before any mask is read. A tick more than a second, because a start is rounded down to a tick.
   const std::uint64_t time = source_.now();
   const auto has_begun = [&](std::uint64_t started) { return time > started + source_.ticks_per_s; };
+  std::map<int, std::optional<ProcessSides>> sides;  // asked for once a process: it takes long
+  const auto is_narrowed = [&](int pid, const CpuSet& from, const CpuSet& to) {
+    const auto found = sides.find(pid);
+    const auto& own = (found != sides.end() ? found : sides.emplace(pid, source_.sides(pid)).first)->second;
+    return own && ((from == own->home && to == own->training) || (from == own->training && to == own->home));
+  };
   for (const ThreadId& thread : source_.list()) {
     const auto cpus = source_.cpus(thread);
     if (!cpus) continue;
@@ -24,7 +30,10 @@ std::vector<ThreadMove> ThreadWatch::look() {
     if (!started) continue;
     const bool is_same = before != known_.end() && before->second.started == *started;
     const bool is_moved = is_same && before->second.is_settled;
-    if (is_moved && binding_to(thread.pid) != *cpus) moves.push_back({thread, before->second.cpus, *cpus});
+    // Also of a thread that may place itself: the sides can be seen only while our runtime is open.
+    const bool is_ours = is_same && is_narrowed(thread.pid, before->second.cpus, *cpus);
+    if (is_moved && !is_ours && binding_to(thread.pid) != *cpus)
+      moves.push_back({thread, before->second.cpus, *cpus});
     now[thread] = {*started, *cpus, (is_first_ || is_same) && has_begun(*started)};
     if (is_moved) now[thread].placed = before->second.placed.value_or(before->second.cpus);
   }

@@ -19,6 +19,13 @@ struct ThreadId {
   auto operator<=>(const ThreadId&) const = default;
 };
 
+/// The CPUs of a bound process: those that it was started on, and those that our runtime leaves to training
+/// while it is open.
+struct ProcessSides {
+  CpuSet home;
+  CpuSet training;
+};
+
 /// Where threads are read. Tests simulate it.
 struct ThreadSource {
   /// Returns all threads of the watched processes.
@@ -31,6 +38,8 @@ struct ThreadSource {
   /// Returns the thread that zf_runtime.bind() starts on the new CPUs before it moves the others of a
   /// process; absent if there is none.
   std::function<std::optional<ThreadId>(int pid)> binding_thread = [](int) { return std::nullopt; };
+  /// Returns the sides of a process that our runtime may narrow; absent if none is known.
+  std::function<std::optional<ProcessSides>(int pid)> sides = [](int) { return std::nullopt; };
   /// Returns the present time, on the clock of `started`.
   std::function<std::uint64_t()> now;
   std::uint64_t ticks_per_s = 100;  ///< the unit of both
@@ -47,8 +56,9 @@ struct ThreadMove {
 /// Compares the masks of all threads from look to look. A thread that begins places itself, or is placed by
 /// whoever starts it, within its first second. So a move counts if the look before it came later than that,
 /// and had seen the thread before (unless it was the first look): a sandbox may not say when a thread
-/// started. A move back counts as well. A move to where the process binds itself does not. A thread that was
-/// moved and moved back between two looks is not seen.
+/// started. A move back counts as well. A move to where the process binds itself does not, nor does
+/// one between its home and its training side: our runtime opens and closes. A thread that was moved and
+/// moved back between two looks is not seen.
 class ThreadWatch {
  public:
   explicit ThreadWatch(ThreadSource source) : source_(std::move(source)) {}

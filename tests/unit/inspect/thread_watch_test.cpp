@@ -99,6 +99,25 @@ TEST(ThreadWatch, AMoveOfAllThreadsIsSeenThoughTheBindingThreadMovesToo) {
   }
 }
 
+TEST(ThreadWatch, MovesBetweenTheHomeAndItsTrainingSideAreOurRuntimes) {
+  Job job;
+  job.threads[kMain] = {1, cpus("0-7")};
+  ThreadSource source = job.source();
+  source.sides = [](int pid) {
+    return pid == 100 ? std::optional(ProcessSides{cpus("0-7"), cpus("0-3")}) : std::nullopt;
+  };
+  ThreadWatch watch(source);
+  watch.look();
+  const auto move_to = [&](const char* list) {
+    job.threads[kMain].cpus = cpus(list);
+    return watch.look();
+  };
+  EXPECT_THAT(move_to("0-3"), IsEmpty());
+  EXPECT_THAT(move_to("0-7"), IsEmpty());
+  EXPECT_THAT(move_to("4-7"), ElementsAre(ThreadMove{kMain, cpus("0-7"), cpus("4-7")}));
+  EXPECT_THAT(move_to("0-3"), ElementsAre(ThreadMove{kMain, cpus("4-7"), cpus("0-3")}));
+}
+
 TEST(ThreadWatch, AThreadMayPlaceItselfInItsFirstSecondHoweverOftenItWasSeen) {
   Job job;
   job.threads[kMain] = {1, cpus("0-7")};
