@@ -269,6 +269,18 @@ class BindGpus(MountedGpusTest):
                     for rank, its in enumerate(said):
                         self.assert_same(its, 1 - rank)
 
+    def test_ranks_that_a_task_of_slurm_or_of_mpirun_has_started_itself_see_each_other_at_once(self):
+        """As torch.multiprocessing does: all have the task's variables, which say rank 0 of 1."""
+        for around in ({"SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "1",
+                        "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"},
+                       {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}):
+            for arguments, own in (([(0, 2), (1, 2)], [{}, {}]), ([(), ()], [{"LATER": json.dumps(
+                    {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"})} for rank in (0, 1)])):
+                said = self.bind_ranks(*own, arguments=arguments, CUDA_VISIBLE_DEVICES="1,0", **around)
+                for rank, its in enumerate(said):
+                    self.assertEqual(its["notes"], [], its["text"])
+                    self.assert_same(its, 1 - rank)
+
     def test_ranks_that_share_one_visible_gpu_divide_its_home(self):
         """If that has two cores: here on a node with one GPU for both CPUs. tests/guest has one with more."""
         for own in ({}, {"SHELL": "yes"}):

@@ -406,7 +406,7 @@ said(bind(rank=1, ranks=2), counts=counts)
         said, = self.run_python("""
 from zf_runtime import _peers
 seen = []
-def bound_on(cpus, before=None):
+def bound_on(cpus, who, before=None):
     seen.append(sorted(os.sched_getaffinity(0)))
     return None if before is None else _peers.Bound(4711, cpus)
 _peers.bound_on = bound_on

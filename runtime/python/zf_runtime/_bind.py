@@ -199,7 +199,7 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
         if now == before != home.cpus:  # refused: nobody is to take this process for a bound one
             raise NotBound(moves.problem)
         if call is not None and call[0].ranks != 1 and not is_pinned and now == home.cpus != before:
-            _need_alone(home, before)
+            _need_alone(home, call[0], before)
     except NotBound as refused:
         _moved_threads.expect_no_more()
         return Binding(home.rank, found.source, errors=(*said, str(refused)), notes=tuple(found.notes))
@@ -207,10 +207,10 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
     return _done(found, moves, counts, said, is_pinned)
 
 
-def _need_alone(home: Home, before: frozenset[int]) -> None:
+def _need_alone(home: Home, who: Who, before: frozenset[int]) -> None:
     """Moves all threads back and raises NotBound if another rank of this job has been bound to some of these CPUs
     meanwhile."""
-    other = _peers.bound_on(home.cpus, before)
+    other = _peers.bound_on(home.cpus, who, before)
     if other is None:
         return
     _own_threads.move(home.cpus, before)
