@@ -99,6 +99,14 @@ print(json.dumps(len(looks)))
         self.assertEqual(said, 1)
         self.assertIn("(the main thread) was moved from CPU", self.stderr)
 
+    def test_a_thread_that_never_comes_to_stand_there_holds_nobody_up(self):
+        bound, = self.run_python("""
+_moved_threads._STANDS_S = 0.2
+_moved_threads._look_later = lambda *arguments: None
+print(json.dumps(bool(bind(rank=0, ranks=2))))
+""", prelude=LOOKS)
+        self.assertTrue(bound)
+
     def test_no_name_and_no_stderr_ends_a_step(self):
         """A name of 15 bytes may be cut off within a letter."""
         said, = self.looks(f"""

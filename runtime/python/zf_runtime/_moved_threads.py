@@ -18,6 +18,8 @@ from ._thread_counts import pinning_in
 
 _AFTER_STEPS = 20
 _AFTER_S = 60
+# How long bind() waits for the thread that will look. If busy CPUs let it stand later, only --watch may blame bind().
+_STANDS_S = 10
 _NAME = "zf-look"  # zf-tune verify --watch looks for it
 # Threads with these names place themselves when they begin, near a GPU or a network card.
 _PLACE_THEMSELVES = ("NCCL", "RCCL", "nccl", "ib_", "mlx", "ucx", "cuda")
@@ -65,7 +67,7 @@ def expect(home: Home, cpus: frozenset[int] | None = None) -> None:
     _watch.home = home
     stands = threading.Event()
     threading.Thread(target=_look_later, args=[_watch, cpus, stands], name=_NAME, daemon=True).start()
-    stands.wait()
+    stands.wait(_STANDS_S)
 
 
 def expect_unless_expected(home: Home) -> None:
