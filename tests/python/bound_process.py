@@ -58,7 +58,7 @@ class BoundProcess(unittest.TestCase):
         environment = clean | {"PYTHONPATH": str(support.PACKAGE), "ZF_TUNE_BINARY": support.TUNE,
                                "ZF_RUNTIME_LIBRARY": os.environ["ZF_RUNTIME_LIBRARY"]} | variables
         ran = subprocess.run([*before, sys.executable, "-B", "-c", prelude + program], cwd=self.folder, env=environment,
-                             capture_output=True, text=True, timeout=100, check=False)
+                             capture_output=True, text=True, timeout=200, check=False)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.stderr = ran.stderr
         return [json.loads(line) for line in ran.stdout.splitlines()]

@@ -26,6 +26,15 @@ def say(moved):
     print(json.dumps([[one.tid == os.getpid(), one.name, one.before and sorted(one.before), sorted(one.now)]
                       for one in moved]))
 """
+# The look comes 0.2 s after bind() began, but not before the test has moved threads, however long that takes.
+LATE = """
+_moved_threads._AFTER_S = 0.2
+are_moved, look_now = threading.Event(), _moved_threads._look_without_optimizer
+def look_when_moved(watch):
+    are_moved.wait(20)
+    look_now(watch)
+_moved_threads._look_without_optimizer = look_when_moved
+"""
 
 
 class Looks(BoundProcess):
@@ -73,10 +82,10 @@ say(steps(1001, 1019)); say(steps(1020, 1020))
         self.assertEqual((early, len(late)), ([], 1))
 
     def test_without_an_optimizer_it_looks_some_time_after_bind(self):
-        said, = self.run_python(f"""
-_moved_threads._AFTER_S = 0.2
+        said, = self.run_python(f"""{LATE}
 bind(rank=0, ranks=2)
 os.sched_setaffinity(0, {CPUS})
+are_moved.set()
 for thread in threading.enumerate():
     if thread.name == "zf-look":
         thread.join(20)
@@ -87,11 +96,11 @@ print(json.dumps("looked"))
 
     def test_under_exec_too(self):
         """bind() finds the process bound."""
-        said, = self.run_python(f"""
-_moved_threads._AFTER_S = 0.2
+        said, = self.run_python(f"""{LATE}
 bind(); bind()
 os.sched_setaffinity(0, {CPUS})
 looks = [thread for thread in threading.enumerate() if thread.name == "zf-look"]
+are_moved.set()
 for thread in looks:
     thread.join(20)
 print(json.dumps(len(looks)))
