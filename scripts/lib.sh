@@ -11,9 +11,10 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 ZF_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 ZF_INSTALL=${ZF_INSTALL:-yes} # no (--no-install): install nothing, but say what to run
 
-# Lets ccache, where it is installed, find what another checkout has compiled, also with a precompiled header.
-export CCACHE_BASEDIR=$ZF_ROOT CCACHE_NOHASHDIR=1
-export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+# Lets ccache, where it is installed, find what another checkout has compiled, also with a precompiled header. Debug
+# information may then name the other checkout.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ZF_ROOT} CCACHE_NOHASHDIR=1
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() {

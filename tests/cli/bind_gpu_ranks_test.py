@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 
-from bound_gpus import PROGRAM, BoundGpusTest
+from bound_gpus import LAUNCHER, PROGRAM, BoundGpusTest
 
 # What a worker of Ray knows, without Ray: its GPUs, those of the node, and whether Ray Train has started it.
 WORKER = """
@@ -49,17 +49,13 @@ class BindGpuRanks(BoundGpusTest):
                     for rank, its in enumerate(said):
                         self.assert_same(its, 1 - rank)
 
-    def test_ranks_that_a_task_of_slurm_or_of_mpirun_has_started_itself_see_each_other_at_once(self):
-        """As torch.multiprocessing does: all have the task's variables, which say rank 0 of 1."""
-        for around in ({"SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "1",
-                        "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"},
-                       {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}):
-            for arguments, own in (([(0, 2), (1, 2)], [{}, {}]), ([(), ()], [{"LATER": json.dumps(
-                    {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"})} for rank in (0, 1)])):
-                said = self.bind_ranks(*own, arguments=arguments, CUDA_VISIBLE_DEVICES="1,0", **around)
-                for rank, its in enumerate(said):
-                    self.assertEqual(its["notes"], [], its["text"])
-                    self.assert_same(its, 1 - rank)
+    def test_ranks_with_one_gpu_and_numbers_but_no_count_are_not_bound(self):
+        """Each is below a shell of its own."""
+        ranks = [(self.program(rank), {"LOCAL_RANK": str(rank), "CUDA_VISIBLE_DEVICES": "1", "SHELL": "yes"})
+                 for rank in (0, 1)]
+        for said in self.run_json(sys.executable, "-B", "-c", LAUNCHER, json.dumps(ranks)):
+            self.assertFalse(said["bound"], said["text"])
+            self.assertRegex(said["text"], "is that of process [0-9]+, too, and nothing says which rank it is")
 
     def test_ranks_that_share_one_visible_gpu_divide_its_home(self):
         """If that has two cores: here on a node with one GPU for both CPUs. tests/guest has one with more."""

@@ -62,7 +62,7 @@ class DeepSpeed(FrameworkTest):
         """Seen: 48 combinations, the same."""
         self.compare(ALL)
 
-    def test_what_is_special_gives_the_same_bits(self):
+    def test_zenflow_own_betas_absent_gradients_and_overflows_give_the_same_bits(self):
         """One process has all of these, since most of a process's time goes into imports."""
         zenflow = [{"steps": 64, "kill_at": 33, "select_interval": 8},
                    # With one selection: at each later one ZenFlow overwrites weights that its own optimizer process may

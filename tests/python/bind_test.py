@@ -32,7 +32,9 @@ class Threads(BoundProcess):
         self.assertEqual((said["bound"], said["cpus"], said["moved"]), (True, home, 17), said["text"])
         (name, cpus), = said["left"]
         self.assertEqual((name, cpus), ("unnamed", [CPUS[-1]]))
-        self.assertEqual(said["masks"].count(home), 18, "and the one that looks 60 s later")
+        # And the one that looks 60 s later. Another may be about to end: join() returns before it has.
+        self.assertGreaterEqual(said["masks"].count(home), 18)
+        self.assertEqual([mask for mask in said["masks"] if mask != home], [[CPUS[-1]]])
         self.assertIn("17 threads moved", said["text"])
         self.assertIn("left: unnamed (", said["text"])
 
@@ -95,6 +97,18 @@ said(bind(), unchanged=before == os.environ)
         self.assertIn("Operation not permitted", said["errors"][0])
         self.assertTrue(said["unchanged"], "children would take it for a bound one")
 
+    def test_where_no_thread_can_be_started_to_look_later_it_is_bound_all_the_same(self):
+        said, = self.run_python("""
+start = threading.Thread.start
+def refuse(thread):
+    if thread.name == "zf-look":
+        raise RuntimeError("can't start new thread")
+    start(thread)
+threading.Thread.start = refuse
+said(bind(rank=1, ranks=2))
+""")
+        self.assert_bound(said, CPUS[len(CPUS) // 2:])
+
     def test_what_fails_after_the_move_is_an_error_of_a_bound_process(self):
         said, = self.run_python("""
 from zf_runtime import _peers, _thread_counts
@@ -121,7 +135,7 @@ said(bind(rank=1, ranks=2), counts=counts)
         said, = self.run_python("""
 from zf_runtime import _peers
 seen = []
-def bound_on(cpus, who, before=None):
+def bound_on(cpus, before=None):
     seen.append(sorted(os.sched_getaffinity(0)))
     return None if before is None else _peers.Bound(4711, cpus)
 _peers.bound_on = bound_on

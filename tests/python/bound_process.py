@@ -16,7 +16,7 @@ BINDING = ("zf-binding/1 rank={rank} framework={framework} started_on=home home=
            "training={training} threads=1 optimizer={home} mems= policy=preferred shared={shared}")
 # What a launcher, Ray or a person may have set.
 _OTHERS = re.compile(r"^(ZF_|LOCAL_|OMP_|MKL_|OPENBLAS_|KMP_|GOMP_|CUDA_|ROCR_|HIP_|NVIDIA_|SLURM_|OMPI_|TORCHELASTIC_"
-                     r"|RAY_)")
+                     r"|RAY_|MASTER_)")
 PRELUDE = """
 import json, os, sys, threading
 from zf_runtime import bind

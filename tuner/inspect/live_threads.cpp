@@ -103,6 +103,7 @@ struct Family {
   std::set<int> members = {};
   std::size_t calls = 0;
   std::map<int, ProcessSides> sides = {};  ///< of processes in which our runtime was seen open
+  std::set<int> open = {};                 ///< those in which it is open now
 };
 
 /// Returns the sides by the ZF_BINDING that a process was started with, if our runtime may narrow it.
@@ -124,11 +125,13 @@ void search(const SysRoot& sysroot, Family& family) {
   now.insert(family.members.begin(), family.members.end());
   std::erase_if(now, [&](int pid) { return !sysroot.exists(format_text("/proc/{}/task", pid)); });
   family.members = with_descendants(sysroot, std::move(now));
+  family.open.clear();
   for (const int pid : family.members) {
     const std::string folder = format_text("/proc/{}", pid);
     if (sysroot.read(folder + "/comm") != kOptimizerName) continue;
     const auto parent = stat_number<int>(sysroot, folder, 4);
     const auto sides = sides_in(sysroot, pid);
+    if (parent) family.open.insert(*parent);
     if (parent && sides) family.sides[*parent] = *sides;
   }
 }
@@ -179,7 +182,9 @@ ThreadSource live_threads(std::vector<int> pids) {
     const SysRoot sysroot;
     search(sysroot, *family);
     const auto found = family->sides.find(pid);
-    return found != family->sides.end() ? found->second : sides_in(sysroot, pid);
+    auto sides = found != family->sides.end() ? found->second : sides_in(sysroot, pid);
+    if (sides) sides->is_open = family->open.contains(pid);
+    return sides;
   };
   source.started = [](const ThreadId& thread) {
     return stat_number<std::uint64_t>(SysRoot(), folder_of(thread), 22);

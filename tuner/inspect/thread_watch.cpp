@@ -14,7 +14,8 @@ std::vector<ThreadMove> ThreadWatch::look() {
   const auto is_narrowed = [&](int pid, const CpuSet& from, const CpuSet& to) {
     const auto found = sides.find(pid);
     const auto& own = (found != sides.end() ? found : sides.emplace(pid, source_.sides(pid)).first)->second;
-    return own && ((from == own->home && to == own->training) || (from == own->training && to == own->home));
+    if (!own) return false;
+    return own->is_open ? from == own->home && to == own->training : from == own->training && to == own->home;
   };
   for (const ThreadId& thread : source_.list()) {
     const auto cpus = source_.cpus(thread);

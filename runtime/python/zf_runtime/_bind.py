@@ -77,7 +77,8 @@ def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[s
         return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
                        bound.mems, left=_left(before), errors=tuple(errors))
     if bound is not None:
-        return _move(Found(bound, "ZF_RANK", "ZF_BINDING", "", []), None, before, errors, bool(pinning))
+        again = Found(bound, "ZF_RANK", "zf-tune exec or a bind() before: the mask was set again", "", [])
+        return _move(again, None, before, errors, bool(pinning))
     return _find_and_move(_which_rank.who(rank, ranks, variables), _cpus(outer, before), plan, before, errors)
 
 
@@ -93,7 +94,7 @@ def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
     who = _which_rank.who(rank, ranks, own)
     by_gpu = who.rank is None and (_ray.is_worker() or _outer.digest_of_lists(own) not in ("", outer.call.lists))
     is_same_job = not by_gpu and who.ranks in (None, outer.call.ranks) and (
-        who.rank is None or _outer.is_same_job(outer.call, who, _which_rank.own(os.environ)))
+        who.rank is None or _outer.is_same_job(outer.call, _which_rank.own(os.environ)))
     if is_same_job and who.rank in (None, outer.call.rank):
         return None
     if is_same_job and outer.call.rank is not None:
@@ -199,7 +200,7 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
         if now == before != home.cpus:  # refused: nobody is to take this process for a bound one
             raise NotBound(moves.problem)
         if call is not None and call[0].ranks != 1 and not is_pinned and now == home.cpus != before:
-            _need_alone(home, call[0], before)
+            _need_alone(home, before)
     except NotBound as refused:
         _moved_threads.expect_no_more()
         return Binding(home.rank, found.source, errors=(*said, str(refused)), notes=tuple(found.notes))
@@ -207,10 +208,10 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
     return _done(found, moves, counts, said, is_pinned)
 
 
-def _need_alone(home: Home, who: Who, before: frozenset[int]) -> None:
+def _need_alone(home: Home, before: frozenset[int]) -> None:
     """Moves all threads back and raises NotBound if another rank of this job has been bound to some of these CPUs
     meanwhile."""
-    other = _peers.bound_on(home.cpus, who, before)
+    other = _peers.bound_on(home.cpus, before)
     if other is None:
         return
     _own_threads.move(home.cpus, before)

@@ -109,21 +109,6 @@ def launched_ranks(variables: Mapping[str, str] = os.environ) -> EnvNumber | Non
     return count
 
 
-def variable_of_rank(rank: int | None, ranks: int | None, source: str, variables: Mapping[str, str]) -> str | None:
-    """Returns the variable by which a launcher has given this rank to a process. `source`: by what the rank is known.
-    `variables`: those that the process was started with. None if its parent has numbered it: torch.multiprocessing does
-    so within a task of Slurm, and all of these processes have the task's variables."""
-    for launcher in _LAUNCHERS:
-        try:
-            found, count = _rank_by(launcher, variables), _launched_count(launcher, variables)
-        except RuntimeError:  # malformed
-            continue
-        agrees = launcher.rank == source if count is None else count.value == ranks
-        if found is not None and found.value == rank and agrees:
-            return launcher.rank
-    return None
-
-
 def _number(name: str, least: int, variables: Mapping[str, str]) -> EnvNumber | None:
     text = variables.get(name, "")
     digits = text.strip(" \t")

@@ -66,8 +66,9 @@ def expect(home: Home, cpus: frozenset[int] | None = None) -> None:
     _watch = _Watch()
     _watch.home = home
     stands = threading.Event()
-    threading.Thread(target=_look_later, args=[_watch, cpus, stands], name=_NAME, daemon=True).start()
-    stands.wait(_STANDS_S)
+    with contextlib.suppress(RuntimeError):  # no more threads may be started: then step 20 looks alone
+        threading.Thread(target=_look_later, args=[_watch, cpus, stands], name=_NAME, daemon=True).start()
+        stands.wait(_STANDS_S)
 
 
 def expect_unless_expected(home: Home) -> None:
@@ -134,14 +135,17 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
     watch.has_looked = True
     if switched_off():
         return []
+    is_by_exec = watch.home is None
     if watch.home is None:  # zf-tune exec has bound it, or nobody
         watch.home = _home.own(_which_rank.own(os.environ))
         if watch.home is None or not watch.home.is_bound:
             return []
         watch.threads = _start_mask(watch.home)
     moved = moved_threads(watch.home, watch.threads, _own_threads.all_threads())
+    if is_by_exec:  # nobody has looked since: the command itself may have narrowed them
+        moved = [one._replace(before=None) for one in moved]
     for one in moved if sys.stderr is not None else ():  # print() would take stdout instead
-        blame = f" {when}, by another part of this job" if one.before is not None or one.tid == os.getpid() else ""
+        blame = f" {when}, by another part of this job" if one.before is not None else ""
         print(f"zf_runtime: {one}{blame}; its home is {_cpu_lists.in_words(watch.home.cpus)}. `zf-tune verify --pid "
               f"{os.getpid()} --watch 60s` shows if it happens again", file=sys.stderr, flush=True)
     return moved
@@ -151,8 +155,8 @@ def _start_mask(home: Home) -> dict[tuple[int, int], frozenset[int]]:
     """Returns the mask with which exec has started the main thread; none if OpenMP pins it, as the user wishes."""
     if pinning_in(os.environ):
         return {}
-    main = _own_threads.all_threads()[0]
-    return {(main.tid, main.started): home.cpus}
+    return {(thread.tid, thread.started): home.cpus for thread in _own_threads.all_threads()
+            if thread.tid == os.getpid()}
 
 
 def moved_threads(home: Home, before: dict[tuple[int, int], frozenset[int]],

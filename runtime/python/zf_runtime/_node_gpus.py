@@ -48,7 +48,7 @@ def by_nodes(who: Who, variables: Mapping[str, str]) -> list[str]:
             return []
         raise NotBound(f"{others}, and may be another's, whose CPUs are not known: name a plan for all (plan=)")
     if who.ranks is not None and who.ranks > 1:
-        peers = _peers.all_of(who)
+        peers = _peers.all_of(who.ranks)
         if peers is None or not _peers.have_same_devices(peers):
             raise NotBound(f"{others}, and not all {who.ranks} ranks were seen to have the same GPUs: list them in "
                            f"{VISIBLE[0]}, or name a plan (plan=)")
@@ -109,7 +109,7 @@ def rank_of_own_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mappin
         return None
     if _ask_tune.find() is None:  # then as many ranks run as the plan has
         return None
-    gpus = _which_gpus.find(who, own)
+    gpus = _which_gpus.find(who.ranks, own)
     are_all = who.ranks == ranks > 1
     mine: list[str | None] = [*_addresses(gpus, variables)] if gpus.names else []
     if gpus.are_unlisted and not are_all:
@@ -130,7 +130,7 @@ def rank_of_own_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mappin
 def need_no_other_gpu(path: str, plan: dict[str, Any], who: Who, variables: Mapping[str, str],
                        own: Mapping[str, str]) -> None:
     """Raises NotBound if this process has another GPU than the only rank of the plan: another process may be that."""
-    gpus = _which_gpus.find(who, own)
+    gpus = _which_gpus.find(who.ranks, own)
     if gpus.why_unknown:
         raise NotBound(gpus.why_unknown)
     unlisted = by_nodes(who, variables) if gpus.are_unlisted and _ask_tune.find() is not None else []

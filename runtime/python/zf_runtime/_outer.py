@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import _cpu_lists, _home, _which_gpus
-from ._environment import RANK_VARIABLES, launchers_rank
 from ._home import Home
 from ._which_rank import Who
 
@@ -59,15 +58,11 @@ def digest_of_lists(variables: Mapping[str, str]) -> str:
     return _digest_of(_which_gpus.VISIBLE, variables)
 
 
-def is_same_job(call: Call, who: Who, variables: Mapping[str, str]) -> bool:
-    """Returns whether a process below may be a rank of the same job. A rank that was bound may say only then where the
-    ranks meet: its children still have the launcher's number. `variables`: those that are about this process."""
-    if _digest_of(_OF_LAUNCHER, variables) != call.launcher:
-        return False
-    if _digest_of(_OF_MASTER, variables) == call.master:
-        return True
-    return (not call.master and who.source in RANK_VARIABLES
-            and variables.get("ZF_RANK_FROM") == launchers_rank(variables))
+def is_same_job(call: Call, variables: Mapping[str, str]) -> bool:
+    """Returns whether a process below may be a rank of the same job. A rank may say where the ranks meet after bind(),
+    and then start the others, as Lightning does. `variables`: those that are about this process."""
+    return _digest_of(_OF_LAUNCHER, variables) == call.launcher and (
+        not call.master or _digest_of(_OF_MASTER, variables) == call.master)
 
 
 def _digest_of(names: tuple[str, ...], variables: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ def main_cpus() -> frozenset[int]:
 
 
 def all_threads() -> list[Thread]:
-    """Returns the threads that have not ended meanwhile, the main thread first."""
+    """Returns the threads that have not ended meanwhile."""
     found = []
     for tid in sorted(map(int, os.listdir("/proc/self/task"))):
         try:

@@ -9,8 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ._environment import COUNTS, variable_of_rank
-from ._which_rank import Who
+from ._environment import COUNTS, RANK_VARIABLES
 
 # A rank waits so long for the others to start. If they did not all start within this time, each knows that some may
 # have given up.
@@ -33,10 +32,10 @@ def own_variables() -> dict[str, str]:
     return _environ(os.getpid())
 
 
-def others(who: Who) -> list[Peer]:
-    """Returns the other ranks of this job that run now. `who`: this one."""
+def others() -> list[Peer]:
+    """Returns the other ranks of this job that run now."""
     own = os.getpid()
-    return [peer for peer in _ranks(who) if peer.pid != own]
+    return [peer for peer in _ranks() if peer.pid != own]
 
 
 class Bound(NamedTuple):
@@ -46,11 +45,11 @@ class Bound(NamedTuple):
     cpus: frozenset[int]
 
 
-def bound_on(cpus: frozenset[int], who: Who, before: frozenset[int] | None = None) -> Bound | None:
+def bound_on(cpus: frozenset[int], before: frozenset[int] | None = None) -> Bound | None:
     """Returns another rank of this job that has some of these CPUs, and not the mask that this one has, or had
     before."""
     here = os.sched_getaffinity(os.getpid()) if before is None else before
-    for peer in others(who):
+    for peer in others():
         try:
             mask = os.sched_getaffinity(peer.pid)
         except OSError:  # it has ended
@@ -60,15 +59,15 @@ def bound_on(cpus: frozenset[int], who: Who, before: frozenset[int] | None = Non
     return None
 
 
-def all_of(who: Who) -> list[Peer] | None:
-    """Returns all ranks of this job on this node, this one included, as soon as all of them run; None if they do not
-    within some seconds, did not start within these, or cannot be told from others. All get the same answer."""
+def all_of(ranks: int) -> list[Peer] | None:
+    """Returns all ranks of this job on this node, this one included, as soon as `ranks` of them run; None if they do
+    not within some seconds, did not start within these, or cannot be told from others. All get the same answer."""
     end = time.monotonic() + _PATIENCE_S
     while True:
-        found = _ranks(who)
-        if len(found) > (who.ranks or 1) or os.getppid() == 0:  # others of the same command; or a container of its own
+        found = _ranks()
+        if len(found) > ranks or os.getppid() == 0:  # others of the same command; or a container for this rank alone
             return None
-        if len(found) == who.ranks:
+        if len(found) == ranks:
             starts = [peer.started for peer in found]
             return found if max(starts) - min(starts) < _PATIENCE_S * os.sysconf("SC_CLK_TCK") else None
         if time.monotonic() > end:
@@ -89,12 +88,12 @@ def _devices_of(pid: int) -> tuple[str, bytes]:
         return os.readlink(f"/proc/{pid}/ns/mnt"), groups.read()
 
 
-def _ranks(who: Who) -> list[Peer]:
+def _ranks() -> list[Peer]:
     """Returns the processes that stand where this one stands below the launcher, with its command: the oldest below
     each child of the launcher."""
     own = os.getpid()
     variables = _environ(own)
-    name = variable_of_rank(*who, variables)
+    name = next((name for name in RANK_VARIABLES if name in variables), None)
     depth, launcher = _place(own, name, variables)
     command = _command(own)
     found: dict[int, Peer] = {}

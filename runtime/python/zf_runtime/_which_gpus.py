@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import _peers, _ray
-from ._which_rank import Who
 
 # The lists of GPUs that a process may see, by who reads them.
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -27,11 +26,11 @@ class Gpus(NamedTuple):
     are_unlisted: bool = False  # neither Ray nor a variable says anything: device nodes may
 
 
-def find(who: Who, variables: Mapping[str, str]) -> Gpus:
-    """Returns what Ray says, else the variables of CUDA and ROCm. Of several ranks the variables count only if all are
-    seen: as one list that all have, or as lists without a common GPU. `variables` are those that are about this
-    process."""
-    share, ranks = _ray.gpus(), who.ranks
+def find(ranks: int | None, variables: Mapping[str, str]) -> Gpus:
+    """Returns what Ray says, else the variables of CUDA and ROCm. `ranks`: how many run on this node, None if nothing
+    says it. Of several ranks the variables count only if all are seen: as one list that all have, or as lists without a
+    common GPU. `variables` are those that are about this process."""
+    share = _ray.gpus()
     if share is not None:
         return _by_ray(share, next((name for name in VISIBLE if name in variables), VISIBLE[0]), ranks)
     lists = {name: variables[name] for name in VISIBLE if name in variables}
@@ -41,7 +40,7 @@ def find(who: Who, variables: Mapping[str, str]) -> Gpus:
     if not names or (ranks is None and len(names) > 1):
         return Gpus(why_none=f"{next(iter(lists))} lists {len(names)} GPUs")
     found = Gpus(names, (ranks or 1) > 1, lists)
-    return _of_ranks(found, who, variables) if (ranks or 1) > 1 else _of_one(found, who, variables)
+    return _of_ranks(found, ranks, variables) if ranks is not None and ranks > 1 else _of_one(found, ranks, variables)
 
 
 def has_own_list(variables: Mapping[str, str]) -> bool:
@@ -64,7 +63,7 @@ def _by_ray(share: _ray.GpuShare, variable: str, ranks: int | None) -> Gpus:
                 "(plan=), or give all of them GPUs")
 
 
-def _of_one(found: Gpus, who: Who, variables: Mapping[str, str]) -> Gpus:
+def _of_one(found: Gpus, ranks: int | None, variables: Mapping[str, str]) -> Gpus:
     """If nobody knows how many ranks there are, those that have not started yet cannot be waited for. Two that a
     launcher has started as the only rank each have the same number."""
     said = _said(found.lists)
@@ -73,28 +72,28 @@ def _of_one(found: Gpus, who: Who, variables: Mapping[str, str]) -> Gpus:
         return Gpus(why_none=why, why_unknown=f"{why}, and with them its home: name a plan for all (plan=)")
     lists = _lists(variables)
     if lists == _lists(_peers.own_variables()):
-        other = next((peer for peer in _peers.others(who) if _lists(peer.variables) == lists), None)
+        other = next((peer for peer in _peers.others() if _lists(peer.variables) == lists), None)
         if other is not None:
             why = f"{said} is that of process {other.pid}, too"
-            which = "nothing says which rank it is" if who.ranks is None else "the number of ranks here is said to be 1"
+            which = "nothing says which rank it is" if ranks is None else "the number of ranks here is said to be 1"
             return Gpus(why_none=why, why_unknown=f"{why}, and {which}: give rank= and ranks=")
     return found
 
 
-def _of_ranks(found: Gpus, who: Who, variables: Mapping[str, str]) -> Gpus:
+def _of_ranks(found: Gpus, ranks: int, variables: Mapping[str, str]) -> Gpus:
     said = _said(found.lists)
     if _lists(variables) != _lists(_peers.own_variables()):
         return _by_number(f"{said} was set in this process itself, so that of other ranks is not known")
-    peers = _peers.all_of(who)
+    peers = _peers.all_of(ranks)
     if peers is None:
-        return _by_number(f"{said} may be that of other ranks, too, of which not all {who.ranks} were seen")
+        return _by_number(f"{said} may be that of other ranks, too, of which not all {ranks} were seen")
     if all(_lists(peer.variables) == _lists(variables) for peer in peers):
-        if len(found.names) < len(peers) and found.names[0].isdigit() and _is_slurms(variables):
+        if len(found.names) < ranks and found.names[0].isdigit() and _is_slurms(variables):
             return _by_number(f"Slurm may count the GPUs of each task from 0 ({said})")
         return found
     names, by_cuda = ([name for peer in peers for name in read(peer.variables) or ("",)]
                       for read in (_listed, _first_list))
-    why = f"{said} is not that of all {who.ranks} ranks"
+    why = f"{said} is not that of all {ranks} ranks"
     if any(map(_is_instance, names)):
         why += ", and several MIG instances may be of one GPU"
     elif _are_distinct(names) and (VISIBLE[0] not in variables or _are_distinct(by_cuda)):

@@ -52,7 +52,7 @@ def find(who: Who, plan: str | None, variables: Mapping[str, str], cpus: Cpus) -
         own = _which_rank.own(variables)
         if path:
             return _by_plan(who, os.path.abspath(path), inherited, own, cpus)
-        return _apart(who, _which_gpus.find(who, own), inherited, cpus)
+        return _apart(who, _which_gpus.find(who.ranks, own), inherited, cpus)
     except TuneError as error:
         ambiguous, _, _ = str(error).partition("give --cpus job")  # bind() has no such option
         raise NotBound(str(error) if ambiguous == str(error) else f"{ambiguous}start the ranks with no mask (taskset, "
@@ -81,7 +81,7 @@ def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str
     elif rank is not None and (by_gpu := _node_gpus.rank_of_own_gpu(path, plan, who, variables, own)) is not None:
         rank, source, ranks = by_gpu, "its GPU", len(plan["ranks"])
     if rank is None:
-        gpus = _which_gpus.find(who, own)
+        gpus = _which_gpus.find(who.ranks, own)
         rank = _node_gpus.rank_of_gpu(gpus, plan, variables)
         source = f"GPU {gpus.names[0]}" if gpus.names else "the one visible GPU"
     if _ask_tune.find() is None:
@@ -108,11 +108,11 @@ def _apart(who: Who, gpus: Gpus, variables: Mapping[str, str], cpus: Cpus) -> Fo
     found = _without_plan(who, gpus, variables, cpus)
     if who.ranks == 1 or pinning_in(variables):  # OpenMP then gives masks, too
         return found
-    other = _peers.bound_on(found.home.cpus, who)
+    other = _peers.bound_on(found.home.cpus)
     if other is not None and gpus.names and who.ranks is not None:
         note = f"process {other.pid} of this job was bound before to {_cpu_lists.in_words(other.cpus)}"
         found = _without_plan(who, Gpus(note=f"{note}: the numbers of the ranks decide"), variables, cpus)
-        other = _peers.bound_on(found.home.cpus, who)
+        other = _peers.bound_on(found.home.cpus)
     if other is not None:
         raise NotBound(f"{_cpu_lists.in_words(found.home.cpus)} would be this rank's, and process {other.pid} of this "
                        f"job is bound to {_cpu_lists.in_words(other.cpus)}")

@@ -103,8 +103,9 @@ TEST(ThreadWatch, MovesBetweenTheHomeAndItsTrainingSideAreOurRuntimes) {
   Job job;
   job.threads[kMain] = {1, cpus("0-7")};
   ThreadSource source = job.source();
-  source.sides = [](int pid) {
-    return pid == 100 ? std::optional(ProcessSides{cpus("0-7"), cpus("0-3")}) : std::nullopt;
+  bool is_open = true;
+  source.sides = [&](int pid) {
+    return pid == 100 ? std::optional(ProcessSides{cpus("0-7"), cpus("0-3"), is_open}) : std::nullopt;
   };
   ThreadWatch watch(source);
   watch.look();
@@ -113,7 +114,12 @@ TEST(ThreadWatch, MovesBetweenTheHomeAndItsTrainingSideAreOurRuntimes) {
     return watch.look();
   };
   EXPECT_THAT(move_to("0-3"), IsEmpty());
+  is_open = false;
   EXPECT_THAT(move_to("0-7"), IsEmpty());
+  const ThreadMove narrowed{kMain, cpus("0-7"), cpus("0-3")}, leaked{kMain, cpus("0-3"), cpus("0-7")};
+  EXPECT_THAT(move_to("0-3"), ElementsAre(narrowed)) << "though no runtime is open";
+  is_open = true;
+  EXPECT_THAT(move_to("0-7"), ElementsAre(leaked)) << "as NCCL does beside an open one";
   EXPECT_THAT(move_to("4-7"), ElementsAre(ThreadMove{kMain, cpus("0-7"), cpus("4-7")}));
   EXPECT_THAT(move_to("0-3"), ElementsAre(ThreadMove{kMain, cpus("4-7"), cpus("0-3")}));
 }
