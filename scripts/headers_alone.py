@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+JOINED = re.compile(r'^#include "(/[^"]+)"', re.MULTILINE)  # in a file that CMake makes of several sources
 STRICT = ["-Wall", "-Wextra", "-pedantic-errors", "-Werror"]
 
 
@@ -34,6 +35,8 @@ def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[s
     found: dict[pathlib.Path, tuple[str, list[str]]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
+        if source.is_relative_to(build) and (joined := JOINED.search(source.read_text())):
+            source = pathlib.Path(joined[1])
         words = shlex.split(entry["command"])
         flags = [word for word in words if word.startswith(("-I", "-D", "-std=", "-W", "-m", "-f"))]
         for at, word in enumerate(words):

@@ -14,6 +14,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "paths.hpp"
 #include "worker/arguments.hpp"
 #include "worker/pool_cpus.hpp"
 #include "worker/shares.hpp"

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
+#include "paths.hpp"
 
 namespace zf {
 namespace {

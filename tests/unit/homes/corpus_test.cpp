@@ -6,6 +6,7 @@
 #include "corpus.hpp"
 #include "machine/moved_gpus.hpp"
 #include "os/standard_streams.hpp"
+#include "paths.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"

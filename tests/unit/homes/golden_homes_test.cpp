@@ -12,6 +12,7 @@
 #include "corpus.hpp"
 #include "os/file.hpp"
 #include "other_numbering.hpp"
+#include "paths.hpp"
 #include "simulate/simulated_machine.hpp"
 #include "text/table.hpp"
 

@@ -9,6 +9,7 @@
 #include "homes/home_score.hpp"
 #include "homes/index.hpp"
 #include "os/file.hpp"
+#include "paths.hpp"
 #include "search_cases.hpp"
 
 namespace zf {

@@ -15,6 +15,7 @@
 #include "home_costs.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
+#include "paths.hpp"
 #include "simulate/simulated_machine.hpp"
 
 namespace zf {

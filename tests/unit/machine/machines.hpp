@@ -8,6 +8,7 @@
 #include <string>
 
 #include "machine/topology_hwloc.hpp"
+#include "paths.hpp"
 
 namespace zf {
 

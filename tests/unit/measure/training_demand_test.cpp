@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "measure/workload_file.hpp"
+#include "paths.hpp"
 
 namespace zf {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "os/atomic_file.hpp"
+#include "paths.hpp"
 
 namespace zf {
 namespace {

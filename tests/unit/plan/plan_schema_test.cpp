@@ -9,6 +9,7 @@
 
 #include "base/cpu_list.hpp"
 #include "os/file.hpp"
+#include "paths.hpp"
 #include "plan/plan_fields.hpp"
 
 namespace zf {

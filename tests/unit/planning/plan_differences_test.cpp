@@ -8,6 +8,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "homes/rank_homes.hpp"
+#include "paths.hpp"
 #include "planning/assemble.hpp"
 #include "simulate/simulated_machine.hpp"
 

@@ -11,6 +11,7 @@
 #include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "os/file.hpp"
+#include "paths.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "search/choose.hpp"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "paths.hpp"
 #include "plan/plan_json.hpp"
 #include "text/wrap.hpp"
 

@@ -8,6 +8,7 @@
 
 #include "../os/tree.hpp"
 #include "base/error.hpp"
+#include "paths.hpp"
 #include "search/tuning_notes.hpp"
 
 namespace zf {

@@ -11,6 +11,7 @@
 #include "measure/workload_file.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
+#include "paths.hpp"
 #include "plan/period.hpp"
 #include "simulate/simulated_job.hpp"
 #include "simulate/simulated_meter.hpp"
