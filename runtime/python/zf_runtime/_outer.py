@@ -12,7 +12,8 @@ from ._which_rank import Who
 
 # Variables that are set for the processes below.
 OURS = ("ZF_BINDING", "ZF_RANK", "ZF_RANK_FROM", "ZF_PLAN", "ZF_OPTIMIZER_CPUS", "ZF_ALLOWED", "ZF_BIND")
-# What tells a job from one that a rank of it has started: only launchers set the first, scripts the others, too.
+# Names that tell a job from one that a rank of it has started. Only launchers set the first two;
+# scripts set the others, too.
 _OF_LAUNCHER = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
 _OF_MASTER = ("MASTER_ADDR", "MASTER_PORT")
 
