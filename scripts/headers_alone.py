@@ -4,9 +4,16 @@ usage: headers_alone.py BUILD_FOLDER [JOBS]
 
 A header fails if it needs another include before it, or if it includes a header of a room that its own room may not
 use. Together they fail if two headers define one name, which a program that includes only one of them does not show.
+
+Nearly all of the time goes into the standard library's headers. So headers that can lend each other nothing stand in
+one translation unit (a chain): each has the includes of those before it, and mentions no name that only these declare.
+If a chain does not compile, each of its headers is compiled by itself. The names are found without parsing C++, so a
+chain can hide a fault, as where a name is declared in an unusual way, but it cannot add one.
 """
 
 import concurrent.futures
+import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -14,10 +21,33 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
+
+from tidy import IDENTIFIER, MACRO, declared
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PUBLIC = ROOT / "runtime/include"
 JOINED = re.compile(r'^#include "(/[^"]+)"', re.MULTILINE)  # in a file that CMake makes of several sources
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 STRICT = ["-Wall", "-Wextra", "-pedantic-errors", "-Werror"]
+
+
+@dataclasses.dataclass
+class Header:
+    path: pathlib.Path
+    flags: list[str]  # of its folder
+    names: set[str]  # that it declares
+    words: frozenset[str]
+    ours: set[pathlib.Path]  # the headers of this project that it includes
+    others: set[str]  # the other headers that it includes
+    missing: list[str]  # that it includes in quotes, and that are in none of its folder's include paths
+
+
+@dataclasses.dataclass
+class Chain:
+    headers: list[Header]
+    ours: set[pathlib.Path]  # all that is included here, however deeply
+    others: set[str]
 
 
 def compilers(build: pathlib.Path) -> dict[str, str]:
@@ -27,14 +57,16 @@ def compilers(build: pathlib.Path) -> dict[str, str]:
     return {"c": found["C"], "c++": found["CXX"]}
 
 
-def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[str]]]:
-    """Returns, for each source folder, the language and the flags of one of its files.
+def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, list[str]]:
+    """Returns, for each folder with C++ sources, the flags of one of them.
 
     Leaves out the input, the output and `-include`: a precompiled header would hide a missing include.
     """
-    found: dict[pathlib.Path, tuple[str, list[str]]] = {}
+    found: dict[pathlib.Path, list[str]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["file"])
+        if source.suffix == ".c":
+            continue
         if source.is_relative_to(build) and (joined := JOINED.search(source.read_text())):
             source = pathlib.Path(joined[1])
         words = shlex.split(entry["command"])
@@ -42,27 +74,92 @@ def flags_by_folder(build: pathlib.Path) -> dict[pathlib.Path, tuple[str, list[s
         for at, word in enumerate(words):
             if word == "-isystem":
                 flags.append(f"-isystem{words[at + 1]}")
-        found.setdefault(source.parent, ("c" if source.suffix == ".c" else "c++", flags))
+        found.setdefault(source.parent, flags)
     return found
 
 
-def compile_alone(compiler: str, language: str, flags: list[str], header: pathlib.Path) -> str:
-    """Returns the errors of the compiler; empty if the header compiles."""
-    command = [compiler, *flags, "-fsyntax-only", "-x", language, "-include", str(header), "/dev/null"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False,
-                            env=os.environ | {"LC_ALL": "C"})
-    return "" if result.returncode == 0 else f"{header}: does not compile alone ({language})\n{result.stderr}"
+def read_header(path: pathlib.Path, flags: list[str]) -> Header:
+    """Returns what the header declares, mentions and includes."""
+    text = path.read_text()
+    folders = [path.parent, *(pathlib.Path(flag[2:]) for flag in flags if flag.startswith("-I"))]
+    ours, others, missing = set(), set(), []
+    for other, quoted in INCLUDE.findall(text):
+        found = [folder / quoted for folder in folders if (folder / quoted).exists()]
+        if other:
+            others.add(other)
+        elif found:
+            ours.add(found[0].resolve())
+        else:
+            missing.append(quoted)
+    return Header(path, flags, declared([text]) | set(MACRO.findall(text)), frozenset(IDENTIFIER.findall(text)),
+                  ours, others, missing)
 
 
-def compile_together(compiler: str, folders: dict[pathlib.Path, tuple[str, list[str]]],
-                     headers: list[pathlib.Path]) -> str:
-    """Returns the errors of one file that includes all of the headers; empty if it compiles."""
-    flags = list(dict.fromkeys(flag for header in headers for flag in folders[header.parent][1]))
-    command = [compiler, *flags, "-fsyntax-only", "-x", "c++", "-"]
-    text = "".join(f'#include "{header}"\n' for header in headers)
-    result = subprocess.run(command, input=text, capture_output=True, text=True, check=False,
-                            env=os.environ | {"LC_ALL": "C"})
-    return "" if result.returncode == 0 else f"the headers do not compile together\n{result.stderr}"
+def with_all_it_includes(header: Header, known: dict[pathlib.Path, Header]) -> tuple[set[pathlib.Path], set[str]]:
+    """Returns the header and all that it includes, however deeply: the headers of this project, and the others."""
+    ours, others, left = set(), set(), [header]
+    while left:
+        each = left.pop()
+        if each.path not in ours:
+            ours.add(each.path)
+            others |= each.others
+            left += [known[path] for path in each.ours if path in known]
+    return ours, others
+
+
+def chains(headers: Iterable[Header]) -> list[Chain]:
+    """Divides the headers into chains."""
+    known = {header.path: header for header in headers}
+    included = {path: with_all_it_includes(header, known) for path, header in known.items()}
+    result: list[Chain] = []
+    for header in sorted(known.values(), key=lambda each: (len(included[each.path][1]), each.path)):
+        ours, others = included[header.path]
+        fitting = [chain for chain in result if chain.others <= others and
+                   not any(known[path].names & header.words for path in chain.ours - ours)]
+        if fitting:
+            chain = max(fitting, key=lambda each: len(each.others))
+        else:
+            chain = Chain([], set(), set())
+            result.append(chain)
+        chain.headers.append(header)
+        chain.ours |= ours
+        chain.others |= others
+    return result
+
+
+def compile_text(compiler: str, language: str, flags: list[str], text: str) -> str:
+    """Returns the errors of the compiler; empty if the text compiles."""
+    result = subprocess.run([compiler, *flags, "-fsyntax-only", "-x", language, "-"], input=text, text=True,
+                            capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
+    return "" if result.returncode == 0 else result.stderr or f"{compiler} ended with {result.returncode}\n"
+
+
+def compile_headers(compiler: str, headers: list[Header]) -> str:
+    """Returns the errors of the compiler for these headers, one after the other; empty if they compile."""
+    flags = list(dict.fromkeys(flag for header in headers for flag in header.flags))
+    return compile_text(compiler, "c++", flags, "".join(f'#include "{header.path}"\n' for header in headers))
+
+
+def look_at(compiler: str, headers: list[Header]) -> str:
+    """Returns what is wrong with the headers of a chain; empty if nothing is."""
+    errors = compile_headers(compiler, headers)
+    if not errors:
+        return ""
+    if len(headers) == 1:
+        return f"{headers[0].path}: does not compile alone (c++)\n{errors}"
+    return "".join(look_at(compiler, [header]) for header in headers)
+
+
+def look_at_public(compiler: str, language: str, standard: str, header: pathlib.Path) -> str:
+    """Returns what is wrong with a header for other people's programs; empty if nothing is."""
+    errors = compile_text(compiler, language, [standard, "-Wconversion", *STRICT], f'#include "{header}"\n')
+    return f"{header}: does not compile alone ({language}, {standard})\n{errors}" if errors else ""
+
+
+def look_at_together(compiler: str, headers: list[Header]) -> str:
+    """Returns why the headers cannot all be included by one source; empty if they can."""
+    errors = compile_headers(compiler, headers)
+    return f"the headers do not compile together\n{errors}" if errors else ""
 
 
 def main() -> int:
@@ -71,28 +168,29 @@ def main() -> int:
     compiler = compilers(build)
     folders = flags_by_folder(build)
 
-    public = ROOT / "runtime/include"
-    work = []
-    for header in sorted(path for room in ("runtime", "tuner", "tests") for path in (ROOT / room).rglob("*.hpp")):
-        if header.parent == public:
+    headers, complaints = [], []
+    for path in sorted(path for room in ("runtime", "tuner", "tests") for path in (ROOT / room).rglob("*.hpp")):
+        if path.parent == PUBLIC:
             continue
-        if header.parent not in folders:
-            print(f"{header}: there is no source in its folder, so nothing says how to compile it", file=sys.stderr)
-            return 1
-        work.append((*folders[header.parent], header))
-    work += [("c++", ["-std=c++20", "-Wconversion", *STRICT], header) for header in sorted(public.glob("*.hpp"))]
-    for header in sorted(public.glob("*.h")):  # for C and C++ programs alike
-        work += [("c", ["-std=c99", *STRICT], header), ("c++", ["-std=c++11", *STRICT], header)]
+        if path.parent not in folders:
+            complaints.append(f"{path}: there is no source in its folder, so nothing says how to compile it\n")
+            continue
+        headers.append(read_header(path, folders[path.parent]))
+        complaints += [f'{path}: "{name}" is in none of its include paths\n' for name in headers[-1].missing]
+
+    product = [header for header in headers if not header.path.is_relative_to(ROOT / "tests")]
+    work = [functools.partial(look_at_together, compiler["c++"], product)]
+    work += [functools.partial(look_at, compiler["c++"], chain.headers) for chain in chains(headers)]
+    for header in sorted(PUBLIC.glob("*.hpp")):
+        work.append(functools.partial(look_at_public, compiler["c++"], "c++", "-std=c++20", header))
+    for header in sorted(PUBLIC.glob("*.h")):  # for C and C++ programs alike
+        work += [functools.partial(look_at_public, compiler["c"], "c", "-std=c99", header),
+                 functools.partial(look_at_public, compiler["c++"], "c++", "-std=c++11", header)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda item: compile_alone(compiler[item[0]], *item), work)
-        complaints = [text for text in results if text]
-    product = [header for _, _, header in work if header.is_relative_to(ROOT / "tuner")
-               or (header.is_relative_to(ROOT / "runtime") and header.parent != public)]
-    together = compile_together(compiler["c++"], folders, product)
-    complaints += [together] if together else []
-    print(*complaints, sep="\n", file=sys.stderr, end="")
-    return 1 if complaints else 0
+        complaints += pool.map(lambda look: look(), work)
+    print("".join(complaints), file=sys.stderr, end="")
+    return 1 if any(complaints) else 0
 
 
 if __name__ == "__main__":

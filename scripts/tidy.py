@@ -1,6 +1,7 @@
 """Runs clang-tidy over every C++ source of a build, several sources at a time.
 
-usage: tidy.py BUILD_FOLDER [JOBS [FOLDER...]]     (FOLDER: runtime, tuner or tests; default: all of them)
+usage: tidy.py [--short] BUILD_FOLDER [JOBS [FOLDER...]]     (FOLDER: runtime, tuner or tests; default: all of them)
+  --short  leaves out the static analyzer (clang-analyzer-*), which follows paths and takes half of the time
 
 Most of clang-tidy's time goes into the standard library's headers, which it reads once per translation unit. So this
 program joins several sources (a batch) to one translation unit where that is possible. If clang-tidy finds something
@@ -169,44 +170,49 @@ def batches(sources: list[Source]) -> list[list[Source]]:
     return sorted(result, key=lambda batch: -sum(len(source.text) for source in batch))
 
 
-def tidy(file: pathlib.Path, sources: list[Source]) -> str:
+def tidy(file: pathlib.Path, sources: list[Source], how: list[str]) -> str:
     """Returns the output of clang-tidy for the file; empty if it found nothing."""
-    command = ["clang-tidy", "--quiet", str(file), "--", *arguments(sources)]
+    command = ["clang-tidy", "--quiet", *how, str(file), "--", *arguments(sources)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if result.returncode == 0 else result.stdout + result.stderr
 
 
-def tidy_joined(batch: list[Source], text: str, known: pathlib.Path) -> str:
+def tidy_joined(batch: list[Source], text: str, known: pathlib.Path, how: list[str]) -> str:
     """Returns the output of clang-tidy for the joined sources."""
     folder = known / area(batch[0].path)  # where the same rules apply
     with tempfile.NamedTemporaryFile("w", dir=folder, suffix=batch[0].path.suffix) as file:
         file.write(text)
         file.flush()
-        return tidy(pathlib.Path(file.name), batch)
+        return tidy(pathlib.Path(file.name), batch, how)
 
 
-def look_at(batch: list[Source], known: pathlib.Path, state: str) -> str:
-    """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none."""
+def look_at(batch: list[Source], known: pathlib.Path, state: str, how: list[str]) -> str:
+    """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none.
+
+    `how` has options of clang-tidy.
+    """
     text = joined(batch)
-    key = hashlib.sha256("\0".join([state, text, *arguments(batch)]).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([state, text, *how, *arguments(batch)]).encode()).hexdigest()
     if (known / key).exists():
         return ""
     if len(batch) == 1:
-        findings = tidy(batch[0].path, batch)
-    elif findings := tidy_joined(batch, text, known):
+        findings = tidy(batch[0].path, batch, how)
+    elif findings := tidy_joined(batch, text, known, how):
         if os.environ.get("ZF_TIDY_VERBOSE"):
             print(f"divided: {[str(source.path.relative_to(ROOT)) for source in batch]}\n{findings}", file=sys.stderr)
         middle = len(batch) // 2
-        findings = look_at(batch[:middle], known, state) + look_at(batch[middle:], known, state)
+        findings = look_at(batch[:middle], known, state, how) + look_at(batch[middle:], known, state, how)
     if not findings:
         (known / key).touch()
     return findings
 
 
 def main() -> int:
-    build = pathlib.Path(sys.argv[1]).resolve()
-    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    areas = sys.argv[3:] or ROOMS
+    words = [word for word in sys.argv[1:] if word != "--short"]
+    how = ["--checks=-clang-analyzer-*"] if "--short" in sys.argv else []
+    build = pathlib.Path(words[0]).resolve()
+    jobs = int(words[1]) if len(words) > 1 else 1
+    areas = words[2:] or ROOMS
     known = build / "tidy"
     known.mkdir(exist_ok=True)
     copy_rules(known)
@@ -222,7 +228,8 @@ def main() -> int:
                and area(pathlib.Path(file)) in areas]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        complaints = [text for text in pool.map(lambda batch: look_at(batch, known, state), batches(sources)) if text]
+        results = pool.map(lambda batch: look_at(batch, known, state, how), batches(sources))
+        complaints = [text for text in results if text]
     print(*complaints, sep="\n", file=sys.stderr, end="")
     return 1 if complaints else 0
 

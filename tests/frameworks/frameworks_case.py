@@ -35,6 +35,8 @@ def framework_environment(**extra: str) -> dict[str, str]:
     wanted["PATH"] = f"{FOLDER}/bin:{TUNE.parent}:{os.environ['PATH']}"
     kept = {name: value for name, value in clean_environment().items()
             if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MASTER_ADDR", "MASTER_PORT")}
+    if "OMP_WAIT_POLICY" in os.environ:  # CMakeLists.txt sets it
+        wanted["OMP_WAIT_POLICY"] = os.environ["OMP_WAIT_POLICY"]
     return kept | wanted | extra
 
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/cpu_list.hpp"
+#include "with.hpp"
 
 namespace zf {
 namespace {
@@ -15,8 +16,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-Environment with(std::map<std::string, std::string> variables) { return Environment(std::move(variables)); }
 
 Allowed without(ExclusionReason reason, const std::string& detail = "") {
   Allowed allowed;

@@ -13,11 +13,10 @@
 #include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
 #include "paths.hpp"
+#include "with.hpp"
 
 namespace zf {
 namespace {
-
-Environment with(std::map<std::string, std::string> variables) { return Environment(std::move(variables)); }
 
 std::string text_of(const std::string& path) {
   std::ifstream file(ZF_SOURCE_DIR "/" + path);

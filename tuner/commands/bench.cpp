@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kDefaultRounds = 5;
 
-CommandSpec spec() {
+CommandSpec bench_spec() {
   return {
       "bench", "bench [--threads LIST | --ranks LIST] [--params N] [--format text|json]",
       "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
@@ -91,7 +91,7 @@ std::vector<Neighbour> neighbours_since(const ActivitySample& before, const CpuS
   return neighbours_of(cpu_times(before, activity_of_others(), cpus, ticks_per_s));
 }
 
-Exit run(const Arguments& arguments) {
+Exit bench_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const Machine machine = read_machine(machine_source(arguments));
   if (!machine.topology.is_this_machine) {
@@ -146,6 +146,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command bench_command() { return {spec(), run}; }
+Command bench_command() { return {bench_spec(), bench_run}; }
 
 }  // namespace zf

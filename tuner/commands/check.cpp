@@ -18,7 +18,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec check_spec() {
   return {
       "check", "check [--bandwidth [--strict]] [--no-gpus] [--whole-node] [options] [PLAN]",
       "Checks whether a plan (default: plan.json) fits this machine and this allocation. Exits with 0 if it "
@@ -79,7 +79,7 @@ void need_this_machine(const Arguments& arguments, const Topology& topology) {
               "leave out --topology and --sysroot");
 }
 
-Exit run(const Arguments& arguments) {
+Exit check_run(const Arguments& arguments) {
   const Nanoseconds started_ns = now_ns();
   const std::string path = named_or_default_plan(arguments).string();
   if (arguments.has("strict") && !arguments.has("bandwidth")) {
@@ -119,6 +119,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command check_command() { return {spec(), run}; }
+Command check_command() { return {check_spec(), check_run}; }
 
 }  // namespace zf

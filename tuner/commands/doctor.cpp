@@ -19,7 +19,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec doctor_spec() {
   return {"doctor",
           "doctor [--plan FILE] [--format text|json] [--strict]",
           "Lists what will slow down a training job on this node, with a remedy for each finding. Watches "
@@ -71,7 +71,7 @@ void weigh_plan(const MachineSource& given, Patient& patient) {
   }
 }
 
-Exit run(const Arguments& arguments) {
+Exit doctor_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   std::optional<std::filesystem::path> plan;
   if (const auto path = arguments.text("plan")) plan = *path;
@@ -91,6 +91,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command doctor_command() { return {spec(), run}; }
+Command doctor_command() { return {doctor_spec(), doctor_run}; }
 
 }  // namespace zf

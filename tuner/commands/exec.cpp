@@ -18,7 +18,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec exec_spec() {
   CommandSpec spec{
       "exec",
       "exec [--plan FILE] [options] [--] COMMAND [ARG ...]",
@@ -140,7 +140,7 @@ Launch requested_launch(const Arguments& arguments, const std::optional<LocalRan
   return launch;
 }
 
-Exit run(const Arguments& arguments) {
+Exit exec_run(const Arguments& arguments) {
   if (arguments.wrapped.empty()) {
     throw Error(Exit::usage, "zf-tune exec: no command given",
                 "write it after --, e.g. zf-tune exec -- python train.py");
@@ -164,6 +164,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command exec_command() { return {spec(), run}; }
+Command exec_command() { return {exec_spec(), exec_run}; }
 
 }  // namespace zf

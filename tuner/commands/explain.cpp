@@ -18,7 +18,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec explain_spec() {
   return {"explain",
           "explain [--homes] [--report FILE] [--wide] [PLAN]",
           "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
@@ -84,7 +84,7 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
   report.write(plan, nullptr);
 }
 
-Exit run(const Arguments& arguments) {
+Exit explain_run(const Arguments& arguments) {
   const std::filesystem::path path = named_or_default_plan(arguments);
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
@@ -99,6 +99,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command explain_command() { return {spec(), run}; }
+Command explain_command() { return {explain_spec(), explain_run}; }
 
 }  // namespace zf

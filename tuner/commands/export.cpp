@@ -16,7 +16,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec export_spec() {
   std::string names;
   std::string help = "the launcher or tool that reads the export: ";
   for (const Consumer& consumer : consumers()) {
@@ -48,7 +48,7 @@ void need_another_file(const std::string& output, const std::filesystem::path& i
   }
 }
 
-Exit run(const Arguments& arguments) {
+Exit export_run(const Arguments& arguments) {
   const auto consumer = arguments.text("for");
   if (!consumer)
     throw Error(Exit::usage, "zf-tune export: --for is missing", "name the reader, e.g. --for numactl");
@@ -79,6 +79,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command export_command() { return {spec(), run}; }
+Command export_command() { return {export_spec(), export_run}; }
 
 }  // namespace zf

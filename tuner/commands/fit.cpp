@@ -15,7 +15,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec fit_spec() {
   std::vector<OptionSpec> options = fit_job_options();
   options.push_back({"memory", 0, "SIZE",
                      "host memory that the job may use; other limits are then not looked at (default: the "
@@ -42,7 +42,7 @@ NodeLimits limits_of_node(const Arguments& arguments, const MachineSource& sourc
                                                     : MemoryLimits{});
 }
 
-Exit run(const Arguments& arguments) {
+Exit fit_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const MachineSource source = source_for_planning(arguments);
   const ModelSize model = fit_model_argument(arguments);
@@ -57,6 +57,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command fit_command() { return {spec(), run}; }
+Command fit_command() { return {fit_spec(), fit_run}; }
 
 }  // namespace zf

@@ -22,7 +22,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec plan_spec() {
   return {
       "plan", "plan [-o FILE] [options]",
       "Writes a plan without measuring anything. With --from, it fits a plan that was made elsewhere to this "
@@ -127,7 +127,7 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   return moved;
 }
 
-Exit run(const Arguments& arguments) {
+Exit plan_run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const auto from = arguments.text("from");
   if (!from && arguments.has("force")) {
@@ -142,6 +142,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command plan_command() { return {spec(), run}; }
+Command plan_command() { return {plan_spec(), plan_run}; }
 
 }  // namespace zf

@@ -10,14 +10,14 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec probe_spec() {
   return {"probe", "probe [--format text|json] [options]",
           "Shows the machine, which part of it this process may use, and why it may not use the rest.",
           with_machine_options(
               {ranks_option(), gpus_per_rank_option(), ranks_per_gpu_option(), format_option()})};
 }
 
-Exit run(const Arguments& arguments) {
+Exit probe_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const Probe probe =
       probe_of(read_machine_and_ask_nvml(source_for_planning(arguments)), Environment::of_this_process(),
@@ -29,6 +29,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command probe_command() { return {spec(), run}; }
+Command probe_command() { return {probe_spec(), probe_run}; }
 
 }  // namespace zf

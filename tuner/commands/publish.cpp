@@ -17,7 +17,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec publish_spec() {
   return {"publish", "publish --plans FOLDER --to FILE [--remember FILE]",
           "Copies the plan for this node's class to the file where jobs look for it. A Slurm prolog runs it.",
           with_machine_options({
@@ -41,7 +41,7 @@ std::string required(const Arguments& arguments, const std::string& option) {
   return *value;
 }
 
-Exit run(const Arguments& arguments) {
+Exit publish_run(const Arguments& arguments) {
   const std::filesystem::path folder = required(arguments, "plans");
   const std::filesystem::path target = std::filesystem::absolute(required(arguments, "to"));
   MachineSource source = machine_source(arguments);
@@ -70,6 +70,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command publish_command() { return {spec(), run}; }
+Command publish_command() { return {publish_spec(), publish_run}; }
 
 }  // namespace zf

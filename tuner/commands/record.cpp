@@ -23,7 +23,7 @@ namespace {
 /// A shell's exit status for a command that a signal ended is this and the signal.
 constexpr int kSignalled = 128;
 
-CommandSpec spec() {
+CommandSpec record_spec() {
   CommandSpec spec{
       "record",
       "record [-o FILE] [options] [--] COMMAND [ARG ...]",
@@ -87,7 +87,7 @@ void write_and_complete(const std::string& target, WorkloadFile& file, bool quie
   if (why.empty() || target == "-") write(target, print_workload_file(file));
 }
 
-Exit run(const Arguments& arguments) {
+Exit record_run(const Arguments& arguments) {
   if (arguments.wrapped.empty()) {
     throw Error(Exit::usage, "zf-tune record: no command given",
                 "write it after --, e.g. zf-tune record -- python3 train.py");
@@ -127,6 +127,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command record_command() { return {spec(), run}; }
+Command record_command() { return {record_spec(), record_run}; }
 
 }  // namespace zf

@@ -21,7 +21,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec trial_spec() {
   CommandSpec spec{
       "trial",
       "trial --metric REGEX [options] [--] COMMAND [ARG ...]",
@@ -109,7 +109,7 @@ void print_progress(const TrialProgress& progress) {
                              terminal_columns(STDERR_FILENO)));
 }
 
-Exit run(const Arguments& arguments) {
+Exit trial_run(const Arguments& arguments) {
   TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
@@ -141,6 +141,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command trial_command() { return {spec(), run}; }
+Command trial_command() { return {trial_spec(), trial_run}; }
 
 }  // namespace zf

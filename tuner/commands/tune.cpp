@@ -22,7 +22,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec tune_spec() {
   return {"tune", "[tune] [-o FILE] [options]",
           "Measures this machine and writes a plan that says which cores train and which run the optimizer. "
           "zf-tune without a command does the same.",
@@ -126,7 +126,7 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
   return job_on_simulated_machine(file, request);
 }
 
-Exit run(const Arguments& arguments) {
+Exit tune_run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const ReportOutput report(arguments, output.target());
   const auto file = workload_file_argument(arguments);
@@ -168,6 +168,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command tune_command() { return {spec(), run}; }
+Command tune_command() { return {tune_spec(), tune_run}; }
 
 }  // namespace zf

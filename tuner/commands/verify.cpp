@@ -23,7 +23,7 @@
 namespace zf {
 namespace {
 
-CommandSpec spec() {
+CommandSpec verify_spec() {
   return {
       "verify",
       "verify --pid PID|--job [--watch TIME] [options] [PLAN]",
@@ -88,7 +88,7 @@ std::vector<int> watched_pids(std::optional<int> pid, const std::vector<JobProce
   return pids;
 }
 
-Exit run(const Arguments& arguments) {
+Exit verify_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   std::optional<Nanoseconds> watch_ns;
   if (const auto time = arguments.text("watch")) watch_ns = parse_duration(*time, "zf-tune verify: --watch");
@@ -114,6 +114,6 @@ Exit run(const Arguments& arguments) {
 
 }  // namespace
 
-Command verify_command() { return {spec(), run}; }
+Command verify_command() { return {verify_spec(), verify_run}; }
 
 }  // namespace zf

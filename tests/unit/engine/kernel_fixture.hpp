@@ -230,6 +230,12 @@ inline AdamScalars test_scalars(const KernelVariant& variant, std::uint64_t step
   return scalars_of(settings, advanced({}, settings, step));
 }
 
+/// Returns the state after one step.
+inline TestState stepped(TestState state, Isa isa, const KernelVariant& variant, std::uint64_t step = 1) {
+  adam_kernel(isa, variant)(test_scalars(variant, step), state.arrays(variant, 0, state.p.size()));
+  return state;
+}
+
 /// A copy of an array that begins `offset` elements after a 64-byte boundary, between marks.
 template <class T>
 struct ShiftedArray {

@@ -27,11 +27,6 @@ TestState state_of(std::size_t n, const KernelVariant& variant, unsigned seed) {
   return state;
 }
 
-TestState stepped(TestState state, Isa isa, const KernelVariant& variant, std::uint64_t step = 1) {
-  adam_kernel(isa, variant)(test_scalars(variant, step), state.arrays(variant, 0, state.p.size()));
-  return state;
-}
-
 /// Steps a state as docs/kernel.md defines its format.
 TestState by_definition(TestState state, KernelVariant variant, std::uint64_t step = 1) {
   const StateFormat format = variant.format;

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kOddLength = 1'000'003 / ZF_FEWER;
 
 /// Steps over the slices of `threads` threads, one after the other.
-TestState stepped(TestState state, Isa isa, const KernelVariant& variant, std::size_t threads,
-                  std::uint64_t steps = 3) {
+TestState stepped_by_threads(TestState state, Isa isa, const KernelVariant& variant, std::size_t threads,
+                             std::uint64_t steps = 3) {
   for (std::uint64_t step = 1; step <= steps; ++step) {
     for (const Slice& slice : slices_of(state.p.size(), threads)) {
       adam_kernel(isa, variant)(test_scalars(variant, step),
@@ -38,9 +38,9 @@ TEST(Kernel, LanesAgreeBitForBitOnEveryShortLength) {
   for (const KernelVariant& variant : all_variants()) {
     for (std::size_t n = 0; n <= 70; ++n) {
       const TestState begin = random_state(n, variant.grad, static_cast<unsigned>(n) + 1, true);
-      const TestState expected = stepped(begin, Isa::scalar, variant, 1);
+      const TestState expected = stepped_by_threads(begin, Isa::scalar, variant, 1);
       for (const Isa isa : vector_isas()) {
-        ASSERT_TRUE(stepped(begin, isa, variant, 1) == expected)
+        ASSERT_TRUE(stepped_by_threads(begin, isa, variant, 1) == expected)
             << name_of(isa) << ' ' << n << ' ' << text(variant);
       }
     }
@@ -52,9 +52,10 @@ TEST(Kernel, LanesAgreeBitForBitOnOddLengths) {
     const TestState begin = random_state(kOddLength, grad, 7, true);
     for (const KernelVariant& variant : all_variants()) {
       if (variant.grad != grad) continue;
-      const TestState expected = stepped(begin, Isa::scalar, variant, 1, 1);
+      const TestState expected = stepped_by_threads(begin, Isa::scalar, variant, 1, 1);
       for (const Isa isa : vector_isas()) {
-        ASSERT_TRUE(stepped(begin, isa, variant, 1, 1) == expected) << name_of(isa) << ' ' << text(variant);
+        ASSERT_TRUE(stepped_by_threads(begin, isa, variant, 1, 1) == expected)
+            << name_of(isa) << ' ' << text(variant);
       }
     }
   }
@@ -63,10 +64,11 @@ TEST(Kernel, LanesAgreeBitForBitOnOddLengths) {
 TEST(Kernel, SlicingChangesNothing) {
   const KernelVariant variant = {ElementType::bf16, ElementType::bf16, true, AdamMode::adamw, true};
   const TestState begin = random_state(kOddLength, variant.grad, 11, true);
-  const TestState expected = stepped(begin, Isa::scalar, variant, 1);
+  const TestState expected = stepped_by_threads(begin, Isa::scalar, variant, 1);
   for (const Isa isa : supported_isas()) {
     for (const std::size_t threads : std::initializer_list<std::size_t>{1, 2, 3, 7, 64, 977, 2000}) {
-      ASSERT_TRUE(stepped(begin, isa, variant, threads) == expected) << name_of(isa) << ' ' << threads;
+      ASSERT_TRUE(stepped_by_threads(begin, isa, variant, threads) == expected)
+          << name_of(isa) << ' ' << threads;
     }
   }
 }
@@ -97,7 +99,7 @@ TEST(Kernel, OutputsAreTheNewParameters) {
   for (const ElementType copy : {ElementType::bf16, ElementType::f16}) {
     const KernelVariant variant = {ElementType::f32, copy, true, AdamMode::adamw, true};
     for (const Isa isa : supported_isas()) {
-      const TestState state = stepped(random_state(4099, variant.grad, 5, true), isa, variant, 1);
+      const TestState state = stepped_by_threads(random_state(4099, variant.grad, 5, true), isa, variant, 1);
       EXPECT_TRUE(same_bits(state.stale, state.p));
       for (std::size_t i = 0; i < state.p.size(); ++i) {
         ASSERT_EQ(state.copy[i], copy == ElementType::bf16 ? bf16_of_f32(state.p[i]) : f16_of_f32(state.p[i]))
@@ -111,7 +113,7 @@ TEST(Kernel, KnowsOneKindOfNan) {
   // A NaN gradient is replaced by the machine's own NaN, so that no operation has two kinds of NaN.
   const KernelVariant variant = {ElementType::f32, ElementType::bf16, false, AdamMode::adam, true};
   for (const Isa isa : supported_isas()) {
-    const TestState state = stepped(random_state(4099, variant.grad, 13, true), isa, variant, 1);
+    const TestState state = stepped_by_threads(random_state(4099, variant.grad, 13, true), isa, variant, 1);
     for (const auto* array : {&state.p, &state.m, &state.v}) {
       for (const float x : *array) {
         if (x != x) {
@@ -126,7 +128,7 @@ TEST(Kernel, KnowsOneKindOfNan) {
 TEST(Kernel, CallersFlushOfDenormalsAndRoundingModeDoNotMatter) {
   const KernelVariant variant = {ElementType::f16, ElementType::f16, true, AdamMode::adamw, true};
   const TestState begin = random_state(4099, variant.grad, 17, true);
-  const TestState expected = stepped(begin, Isa::scalar, variant, 1);
+  const TestState expected = stepped_by_threads(begin, Isa::scalar, variant, 1);
   const unsigned before = _mm_getcsr();
   const unsigned flush_and_round_down = 0x1f80U | 0x8040U | 0x2000U;
   for (const Isa isa : supported_isas()) {

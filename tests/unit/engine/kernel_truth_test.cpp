@@ -12,11 +12,6 @@ KernelVariant without_truth(KernelVariant variant) {
   return variant;
 }
 
-TestState stepped(TestState state, Isa isa, const KernelVariant& variant, std::uint64_t step = 1) {
-  adam_kernel(isa, variant)(test_scalars(variant, step), state.arrays(variant, 0, state.p.size()));
-  return state;
-}
-
 /// Takes p from the copy by its definition: where the copy is not p rounded.
 void take_written(TestState& state, const KernelVariant& variant) {
   for (std::size_t i = 0; i < state.p.size(); ++i) {

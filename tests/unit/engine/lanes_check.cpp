@@ -11,7 +11,7 @@ namespace {
 
 using namespace zf;
 
-TestState stepped(TestState state, Isa isa, const KernelVariant& variant) {
+TestState stepped_with_undo(TestState state, Isa isa, const KernelVariant& variant) {
   UndoLog log = {};
   AdamArrays arrays = state.arrays(variant, 0, state.p.size());
   arrays.undo = &log;
@@ -67,7 +67,7 @@ int main() {
       for (const std::size_t n : {1U, 3U, 4U, 7U, 16U, 29U, 64U, 1051U}) {
         for (variant.undo = false;; variant.undo = true) {
           const TestState state = random_state(n, variant.grad, static_cast<unsigned>(n), true);
-          if (!(stepped(state, isa, variant) == stepped(state, Isa::scalar, variant))) {
+          if (!(stepped_with_undo(state, isa, variant) == stepped_with_undo(state, Isa::scalar, variant))) {
             std::printf("%s differs from scalar: %zu elements, %s\n", std::string(name_of(isa)).c_str(), n,
                         text(variant).c_str());
             return 1;
@@ -103,7 +103,7 @@ int main() {
           to_format(state, format);
           if (n % 2 == 1) write_halves(state, format, static_cast<unsigned>(n));
           for (variant.undo = false;; variant.undo = true) {
-            if (!(stepped(state, isa, variant) == stepped(state, Isa::scalar, variant))) {
+            if (!(stepped_with_undo(state, isa, variant) == stepped_with_undo(state, Isa::scalar, variant))) {
               std::printf("%s differs from scalar: %zu elements, %s\n", std::string(name_of(isa)).c_str(), n,
                           text(variant).c_str());
               return 1;

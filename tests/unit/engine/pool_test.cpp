@@ -12,17 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "allowed_pus.hpp"
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "os/affinity.hpp"
 
 namespace zf {
 namespace {
-
-std::vector<Pu> allowed_pus() {
-  const CpuSet allowed = thread_affinity();
-  return {allowed.begin(), allowed.end()};
-}
 
 /// Returns the number of threads, the least of ten looks: /proc shows a thread for a moment after it was
 /// joined. (ThreadSanitizer starts its own thread with our first one.)

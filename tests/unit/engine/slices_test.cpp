@@ -8,9 +8,9 @@ namespace zf {
 namespace {
 
 TEST(Slices, PartitionInOrderOnPageBoundariesAndBalanced) {
-  const std::size_t kSizes[] = {
+  const std::size_t sizes[] = {
       0, 1, 15, 1023, 1024, 1025, 4096, 10'000, 1'000'003, 128ULL << 20, (3ULL << 30) + 7};
-  for (const std::size_t elements : kSizes) {
+  for (const std::size_t elements : sizes) {
     for (std::size_t threads = 1; threads <= 130; ++threads) {
       const std::vector<Slice> slices = slices_of(elements, threads);
       ASSERT_EQ(slices.size(), threads);

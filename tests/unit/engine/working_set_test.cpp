@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "allowed_pus.hpp"
 #include "base/error.hpp"
 #include "engine/half.hpp"
 #include "kernel_fixture.hpp"
@@ -15,11 +16,6 @@
 
 namespace zf {
 namespace {
-
-std::vector<Pu> allowed_pus() {
-  const CpuSet allowed = thread_affinity();
-  return {allowed.begin(), allowed.end()};
-}
 
 float* floats(void* array) { return static_cast<float*>(array); }
 

@@ -14,13 +14,12 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
-using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 testing::Matcher<const Finding&> finding(Severity severity, const std::string& what) {
-  return AllOf(Field(&Finding::severity, severity), Field(&Finding::what, HasSubstr(what)),
-               Field(&Finding::remedy, testing::Not(testing::IsEmpty())));
+  return AllOf(testing::Field(&Finding::severity, severity), testing::Field(&Finding::what, HasSubstr(what)),
+               testing::Field(&Finding::remedy, testing::Not(testing::IsEmpty())));
 }
 
 Patient patient_with(const Tree& tree, const char* cpus = "0-3") {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "../os/cpus.hpp"
 #include "../os/tree.hpp"
 #include "base/cpu_list.hpp"
 #include "inspect/live_threads.hpp"
@@ -15,8 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
 
 struct Simulated {
   std::uint64_t started = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../os/cpus.hpp"
 #include "../os/tree.hpp"
 #include "../plan/make_plan.hpp"
 #include "base/error.hpp"
@@ -16,13 +17,10 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
-using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-
-CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
 
 /// Returns a process whose first thread is the main one.
 JobProcess process_of(Side side, int rank, const std::vector<const char*>& threads, int pid = 100,
@@ -179,10 +177,11 @@ TEST(Verify, EachProcessIsComparedWithItsOwnBinding) {
   job[1].process.pid = 400;
   job[1].binding_fault = "ZF_BINDING: does not begin with zf-binding/1";
   const auto drifts = verify_job(job, {});
-  EXPECT_THAT(drifts,
-              ElementsAre(AllOf(
-                  Field(&Drift::pid, 400),
-                  Field(&Drift::what, HasSubstr("cannot be held against its plan: ZF_BINDING: does not")))));
+  EXPECT_THAT(
+      drifts,
+      ElementsAre(AllOf(
+          testing::Field(&Drift::pid, 400),
+          testing::Field(&Drift::what, HasSubstr("cannot be held against its plan: ZF_BINDING: does not")))));
 }
 
 /// Returns what differs if each process runs under its rank's binding by make_plan().
@@ -205,7 +204,7 @@ TEST(Verify, AnOptimizerOfAnotherJobFillsNoSide) {
                               process_of(Side::trainer, 0, {"0,4-11,21-22"}, 20, 1),
                               process_of(Side::optimizer, 0, {"23", "24", "25", "26", "30"}, 21, 20)};
   const auto drifts = drift_as_planned(job);
-  EXPECT_THAT(drifts, ElementsAre(Field(&Drift::pid, 0)));
+  EXPECT_THAT(drifts, ElementsAre(testing::Field(&Drift::pid, 0)));
   EXPECT_THAT(
       verification_text(job, drifts),
       HasSubstr("\nrank 0: drift: no optimizer process runs, so nobody uses CPUs 23-26,30 of its home\n"));
@@ -214,21 +213,23 @@ TEST(Verify, AnOptimizerOfAnotherJobFillsNoSide) {
 
 TEST(Verify, AThreadOfOneRankOnAnothersCpus) {
   const auto drifts = drift_as_planned({process_of(Side::trainer, 1, {"31-46", "30-41"})});
-  EXPECT_THAT(drifts, ElementsAre(AllOf(Field(&Drift::tid, 101), Field(&Drift::rank, 1),
-                                        Field(&Drift::what, "may run on 30-41, outside its home 31-46"))));
+  EXPECT_THAT(drifts,
+              ElementsAre(AllOf(testing::Field(&Drift::tid, 101), testing::Field(&Drift::rank, 1),
+                                testing::Field(&Drift::what, "may run on 30-41, outside its home 31-46"))));
 }
 
 TEST(Verify, APoolThatIsNotPinned) {
   const auto drifts = drift_as_planned({process_of(Side::optimizer, 0, {"23", "24", "23-26,30"})});
-  EXPECT_THAT(drifts, ElementsAre(AllOf(Field(&Drift::tid, 0),
-                                        Field(&Drift::what, "has no thread of its own on 25-26,30"))));
+  EXPECT_THAT(drifts,
+              ElementsAre(AllOf(testing::Field(&Drift::tid, 0),
+                                testing::Field(&Drift::what, "has no thread of its own on 25-26,30"))));
 }
 
 TEST(Verify, MemoryOnOtherNodes) {
   JobProcess member = process_of(Side::trainer, 1, {"31-46"});
   member.memory = MemoryByNode{{Node{0}, kGiB}, {Node{1}, 3 * kGiB}};
   EXPECT_THAT(drift_as_planned({member}),
-              ElementsAre(Field(&Drift::what, "has 1 GiB of its 4 GiB on node 0, outside node 1")));
+              ElementsAre(testing::Field(&Drift::what, "has 1 GiB of its 4 GiB on node 0, outside node 1")));
   member.memory = MemoryByNode{{Node{0}, kGiB / 1024}, {Node{1}, kGiB / 1024}};
   EXPECT_THAT(drift_as_planned({member}), IsEmpty()) << "a few pages";
   member.memory = MemoryByNode{{Node{0}, kGiB / 32}, {Node{1}, 64 * kGiB}};

@@ -11,8 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const LaunchRequest kRequest{"/plans/plan.json", std::nullopt, false};
-
 TEST(LaunchRank, CountsTheRanksThatTheLauncherStarted) {
   const auto count = [](std::map<std::string, std::string> variables,
                         const LaunchRequest& request = kRequest) {

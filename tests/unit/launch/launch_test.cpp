@@ -22,8 +22,6 @@ Environment environment(std::map<std::string, std::string> variables) {
   return Environment(std::move(variables));
 }
 
-const LaunchRequest kRequest{"/plans/plan.json", std::nullopt, false};
-
 /// Finds the rank and launches it by the plan as it is.
 Launch launched(const Plan& plan, const LaunchRequest& request, const Allowed& here,
                 const Environment& variables) {

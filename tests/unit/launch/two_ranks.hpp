@@ -1,7 +1,10 @@
 // A plan of two ranks, and what may be allowed to them.
 #pragma once
 
+#include <optional>
+
 #include "base/cpu_list.hpp"
+#include "launch/launch_request.hpp"
 #include "os/allowed.hpp"
 #include "plan/plan.hpp"
 
@@ -23,6 +26,8 @@ inline Plan two_ranks() {
   }
   return plan;
 }
+
+inline const LaunchRequest kRequest{"/plans/plan.json", std::nullopt, false};
 
 inline Allowed allowed(const char* cpus, const char* mems = "0-1") {
   Allowed result;

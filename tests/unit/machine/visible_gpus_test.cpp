@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
 /// Returns a node of eight GPUs, numbered in PCI order, marked as this machine.
-Topology eight_gpus() {
+Topology node_of_eight_gpus() {
   Topology topology = make_topology({.packages = 2, .cores_per_l3 = 16});
   topology.is_this_machine = true;
   for (int gpu = 0; gpu < 8; ++gpu) {
@@ -31,7 +31,7 @@ Topology eight_gpus() {
 PlannedGpus planned(const std::vector<int>& gpus) {
   PlannedGpus ranks;
   for (const int gpu : gpus) {
-    const Gpu one = eight_gpus().gpus[static_cast<std::size_t>(gpu)];
+    const Gpu one = node_of_eight_gpus().gpus[static_cast<std::size_t>(gpu)];
     ranks.emplace_back(RankGpu{one.pci_address, {}, {}, one.minor, one.uuid});
   }
   return ranks;
@@ -40,7 +40,7 @@ PlannedGpus planned(const std::vector<int>& gpus) {
 /// Returns what a rank says, and checks that a process that reads the GPUs of the node says the same.
 VisibleGpus compared(const Variables& variables, const PlannedGpus& ranks) {
   const VisibleGpus said = compare_visible_gpus(Environment(variables), ranks);
-  const VisibleGpus on_node = compare_visible_gpus(Environment(variables), ranks, eight_gpus());
+  const VisibleGpus on_node = compare_visible_gpus(Environment(variables), ranks, node_of_eight_gpus());
   EXPECT_EQ(said.difference, on_node.difference);
   EXPECT_EQ(said.not_compared, on_node.not_compared);
   return said;
@@ -95,7 +95,7 @@ TEST(VisibleGpus, LowNumbersMayCountTheGpusOfAContainer) {
       compared({{"CUDA_VISIBLE_DEVICES", "0,1"}}, planned({6, 7})).not_compared,
       "CUDA_VISIBLE_DEVICES lists 0,1, and the plan's GPUs are /dev/nvidia6,7: these cannot be compared, "
       "because such low numbers may count the GPUs of a container");
-  Topology container = eight_gpus();
+  Topology container = node_of_eight_gpus();
   for (std::size_t gpu = 0; gpu < 6; ++gpu) container.gpus[gpu].usable = false;
   const Environment two(Variables{{"CUDA_VISIBLE_DEVICES", "0,1"}});
   expect_nothing(compare_visible_gpus(two, planned({6, 7}), container));
@@ -116,7 +116,7 @@ TEST(VisibleGpus, TheListOfAContainerMustHaveThePlans) {
   EXPECT_THAT(in_container("GPU-6abc", older).not_compared,
               HasSubstr("the UUID of 0000:70:00.0 is not known"));
   const Environment here(Variables{{"NVIDIA_VISIBLE_DEVICES", "GPU-6abc"}});
-  expect_nothing(compare_visible_gpus(here, older, eight_gpus()));
+  expect_nothing(compare_visible_gpus(here, older, node_of_eight_gpus()));
 }
 
 TEST(VisibleGpus, WhatThePlanDoesNotSayIsNotCompared) {
@@ -131,14 +131,14 @@ TEST(VisibleGpus, WhatThePlanDoesNotSayIsNotCompared) {
             "compared, because the plan does not say which GPU \"6\" is");
   EXPECT_THAT(said("GPU-6abc,GPU-7abc"), HasSubstr("which GPU \"GPU-6abc\" is"));
   const Environment six(Variables{{"CUDA_VISIBLE_DEVICES", "6,7"}});
-  EXPECT_NE(compare_visible_gpus(six, older, eight_gpus()).difference, "") << "the node says it";
+  EXPECT_NE(compare_visible_gpus(six, older, node_of_eight_gpus()).difference, "") << "the node says it";
   const Environment mig(Variables{{"CUDA_VISIBLE_DEVICES", "MIG-5c89,MIG-5c90"}});
   EXPECT_THAT(compare_visible_gpus(mig, planned({0, 1})).not_compared,
               HasSubstr("which GPU \"MIG-5c89\" is"));
 }
 
 TEST(VisibleGpus, DeviceFilesInAnotherOrderThanPciSayNothingOfCudasNumbers) {
-  Topology a100 = eight_gpus();  // as on a DGX A100
+  Topology a100 = node_of_eight_gpus();  // as on a DGX A100
   for (std::size_t gpu = 0; gpu < 8; ++gpu) a100.gpus[gpu].minor = std::vector{2, 3, 0, 1, 6, 7, 4, 5}[gpu];
   PlannedGpus ranks;
   for (std::size_t gpu = 4; gpu < 7; ++gpu)
@@ -152,7 +152,7 @@ TEST(VisibleGpus, DeviceFilesInAnotherOrderThanPciSayNothingOfCudasNumbers) {
 }
 
 TEST(VisibleGpus, OfAnotherMachineNothingIsSaid) {
-  Topology elsewhere = eight_gpus();
+  Topology elsewhere = node_of_eight_gpus();
   elsewhere.is_this_machine = false;
   expect_nothing(compare_visible_gpus(Environment(Variables{{"CUDA_VISIBLE_DEVICES", "6,7"}}),
                                       planned({2, 3}), elsewhere));

@@ -7,6 +7,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "cpus.hpp"
 #include "os/affinity.hpp"
 #include "tree.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
 NodeSet nodes(const char* list) { return parse_node_list(list, "test"); }
 
 /// Returns 8 CPUs on two nodes, everything allowed.

@@ -62,10 +62,10 @@ TEST(File, ItsOwnerIsThisUserOrWhoeverOwnsWhatThisUserCreatesThere) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   if (geteuid() != 0) return;
   // As NFS does with what root creates.
-  constexpr uid_t kNobody = 65534;
+  constexpr uid_t kNfsOwner = 65534;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
-  setfsuid(kNobody);
-  EXPECT_TRUE(belongs_to_this_user(path, kNobody));
+  setfsuid(kNfsOwner);
+  EXPECT_TRUE(belongs_to_this_user(path, kNfsOwner));
   setfsuid(0);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }

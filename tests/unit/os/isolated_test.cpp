@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/cpu_list.hpp"
+#include "cpus.hpp"
 #include "tree.hpp"
 
 namespace zf {
@@ -13,9 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
-
-Allowed eight() {
+Allowed eight_allowed() {
   Allowed allowed;
   allowed.cpus = cpus("0-7");
   return allowed;
@@ -48,7 +47,7 @@ TEST(Isolated, AListThatCannotBeReadIsMissingAndNoError) {
 }
 
 TEST(Isolated, EachCpuIsLeftOutOnceWithItsReason) {
-  Allowed allowed = eight();
+  Allowed allowed = eight_allowed();
   leave_out_isolated(allowed, {cpus("4-5,9"), cpus("5-6"), {}});
   EXPECT_EQ(allowed.cpus, cpus("0-3,7"));
   ASSERT_EQ(allowed.exclusions.size(), 2u);
@@ -60,14 +59,14 @@ TEST(Isolated, EachCpuIsLeftOutOnceWithItsReason) {
 }
 
 TEST(Isolated, AJobThatIsGivenNoOthersKeepsThem) {
-  Allowed allowed = eight();
+  Allowed allowed = eight_allowed();
   leave_out_isolated(allowed, {cpus("0-5"), cpus("6-15"), {}});
   EXPECT_EQ(allowed.cpus, cpus("0-7"));
   EXPECT_TRUE(allowed.exclusions.empty());
 }
 
 TEST(Isolated, NohzFullOnAllButTheBootCpuLeavesTheJobItsCpus) {
-  Allowed allowed = eight();
+  Allowed allowed = eight_allowed();
   leave_out_isolated(allowed, {{}, cpus("1-7"), {}});
   EXPECT_EQ(allowed.cpus, cpus("0-7"));
   EXPECT_TRUE(allowed.exclusions.empty());
@@ -78,7 +77,7 @@ TEST(Isolated, NohzFullOnAllButTheBootCpuLeavesTheJobItsCpus) {
 }
 
 TEST(Isolated, NohzFullIsComparedWithTheCpusThatAreNotIsolated) {
-  Allowed allowed = eight();
+  Allowed allowed = eight_allowed();
   leave_out_isolated(allowed, {cpus("4-7"), cpus("1-7"), {}});
   EXPECT_EQ(allowed.cpus, cpus("0-3")) << "the scheduler moves no thread to 4-7, but it does to 1-3";
   ASSERT_EQ(allowed.exclusions.size(), 1u);

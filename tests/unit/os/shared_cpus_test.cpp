@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/cpu_list.hpp"
+#include "cpus.hpp"
 
 namespace zf {
 namespace {
-
-CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
 
 /// Returns what a job may use of a node with 16 CPUs.
 AllowedInputs job(std::optional<double> quota) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "../os/cpus.hpp"
 #include "base/error.hpp"
 #include "make_plan.hpp"
 
@@ -15,8 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-CpuSet cpus(const char* list) { return parse_cpu_list(list, "test"); }
 
 TEST(PlanCheck, ASoundPlanHasNoViolation) {
   const auto violation = find_violation(make_plan());

@@ -24,7 +24,7 @@ ProcessBinding sparse_binding() {
   return binding;
 }
 
-std::string refusal(const std::string& line) {
+std::string refusal_of_line(const std::string& line) {
   try {
     parse_binding(line);
     return "";
@@ -50,7 +50,8 @@ TEST(ProcessBinding, ThreadsOfSharedCpusComeBackToo) {
   binding.rank.optimizer.threads = 7;
   const std::string line = print_binding(binding);
   EXPECT_EQ(parse_binding(line), binding) << line;
-  EXPECT_THAT(refusal(line.substr(0, line.size() - 1) + "0"), HasSubstr("optimizer_threads is \"0\""));
+  EXPECT_THAT(refusal_of_line(line.substr(0, line.size() - 1) + "0"),
+              HasSubstr("optimizer_threads is \"0\""));
 }
 
 TEST(ProcessBinding, WhatSomebodyChangedIsRefusedInWords) {
@@ -59,20 +60,22 @@ TEST(ProcessBinding, WhatSomebodyChangedIsRefusedInWords) {
     std::string line = good;
     return line.replace(line.find(from), from.size(), to);
   };
-  EXPECT_THAT(refusal(""), HasSubstr("does not begin with zf-binding/1"));
-  EXPECT_THAT(refusal(changed("zf-binding/1", "zf-binding/9")),
+  EXPECT_THAT(refusal_of_line(""), HasSubstr("does not begin with zf-binding/1"));
+  EXPECT_THAT(refusal_of_line(changed("zf-binding/1", "zf-binding/9")),
               HasSubstr("does not begin with zf-binding/1"));
-  EXPECT_THAT(refusal(changed(" rank=1", "")), HasSubstr("rank is missing"));
-  EXPECT_THAT(refusal(changed("rank=1", "rank=-1")), HasSubstr("rank is \"-1\""));
-  EXPECT_THAT(refusal(changed("framework=native", "framework=jax")), HasSubstr("framework is \"jax\""));
-  EXPECT_THAT(refusal(changed("started_on=home", "started_on=roof")), HasSubstr("started_on is \"roof\""));
-  EXPECT_THAT(refusal(changed("training=0,", "training=1,")), HasSubstr("must lie in home"));
-  EXPECT_THAT(refusal(changed("optimizer=21-25", "optimizer=x")), HasSubstr("optimizer"));
-  EXPECT_THAT(refusal(changed("policy=bind", "policy=hope")), HasSubstr("policy is \"hope\""));
-  EXPECT_THAT(refusal(changed("shared=no", "shared=0")), HasSubstr("shared is \"0\""));
-  EXPECT_THAT(refusal(good + " rank=1"), HasSubstr("rank stands there twice"));
-  EXPECT_THAT(refusal(good + " colour=red"), HasSubstr("colour is not known"));
-  EXPECT_THAT(refusal(good + std::string(5000, ' ')), HasSubstr("more than 4096"));
+  EXPECT_THAT(refusal_of_line(changed(" rank=1", "")), HasSubstr("rank is missing"));
+  EXPECT_THAT(refusal_of_line(changed("rank=1", "rank=-1")), HasSubstr("rank is \"-1\""));
+  EXPECT_THAT(refusal_of_line(changed("framework=native", "framework=jax")),
+              HasSubstr("framework is \"jax\""));
+  EXPECT_THAT(refusal_of_line(changed("started_on=home", "started_on=roof")),
+              HasSubstr("started_on is \"roof\""));
+  EXPECT_THAT(refusal_of_line(changed("training=0,", "training=1,")), HasSubstr("must lie in home"));
+  EXPECT_THAT(refusal_of_line(changed("optimizer=21-25", "optimizer=x")), HasSubstr("optimizer"));
+  EXPECT_THAT(refusal_of_line(changed("policy=bind", "policy=hope")), HasSubstr("policy is \"hope\""));
+  EXPECT_THAT(refusal_of_line(changed("shared=no", "shared=0")), HasSubstr("shared is \"0\""));
+  EXPECT_THAT(refusal_of_line(good + " rank=1"), HasSubstr("rank stands there twice"));
+  EXPECT_THAT(refusal_of_line(good + " colour=red"), HasSubstr("colour is not known"));
+  EXPECT_THAT(refusal_of_line(good + std::string(5000, ' ')), HasSubstr("more than 4096"));
 }
 
 TEST(ProcessBinding, TooManyGapsForTheEnvironmentAreRefused) {

@@ -9,6 +9,7 @@
 
 #include "../machine/make_topology.hpp"
 #include "homes/homes.hpp"
+#include "overlap.hpp"
 
 namespace zf {
 namespace {
@@ -34,8 +35,6 @@ struct Sides {
   double training_ns;
 };
 using Model = std::function<Sides(const Split&)>;
-
-constexpr Schedule kOverlap{Mode::overlap, 1};
 
 /// Tries all proposed splits until none is proposed any more, and returns them.
 std::vector<TriedSplit> search(const std::vector<Home>& homes, const Model& model,

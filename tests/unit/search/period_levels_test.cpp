@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "overlap.hpp"
+
 namespace zf {
 namespace {
-
-constexpr Schedule kOverlap{Mode::overlap, 1};
 
 std::vector<SplitSample> samples_of(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& sides) {
   std::vector<SplitSample> samples;

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "overlap.hpp"
+
 namespace zf {
 namespace {
-
-constexpr Schedule kOverlap{Mode::overlap, 1};
 
 TEST(Risk, ASplitThatHidesBothWaysLosesNothing) {
   const SplitTimes safe{100, 100, 60};
