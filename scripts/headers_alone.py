@@ -5,10 +5,10 @@ usage: headers_alone.py BUILD_FOLDER [JOBS]
 A header fails if it needs another include before it, or if it includes a header of a room that its own room may not
 use. Together they fail if two headers define one name, which a program that includes only one of them does not show.
 
-Nearly all of the time goes into the standard library's headers. So headers that can lend each other nothing stand in
-one translation unit (a chain): each has the includes of those before it, and mentions no name that only these declare.
-If a chain does not compile, each of its headers is compiled by itself. The names are found without parsing C++, so a
-chain can hide a fault, as where a name is declared in an unusual way, but it cannot add one.
+Nearly all of the time goes into the standard library's headers. So headers that cannot help each other compile are put
+in one translation unit (a chain): each has the includes of those before it, and mentions no name that only these
+declare. If a chain does not compile, each of its headers is compiled by itself. The names are found without parsing
+C++, so a chain can hide a fault, as where a name is declared in an unusual way, but it cannot add one.
 """
 
 import concurrent.futures
@@ -40,7 +40,12 @@ class Header:
     words: frozenset[str]
     ours: set[pathlib.Path]  # the headers of this project that it includes
     others: set[str]  # the other headers that it includes
-    missing: list[str]  # that it includes in quotes, and that are in none of its folder's include paths
+    missing: list[str]  # quoted includes that are in no include path of its folder
+
+    @property
+    def meaning(self) -> list[str]:
+        """Returns the flags that may change what it means: all but the rooms that its folder may use."""
+        return [flag for flag in self.flags if not flag.startswith("-I")]
 
 
 @dataclasses.dataclass
@@ -95,6 +100,18 @@ def read_header(path: pathlib.Path, flags: list[str]) -> Header:
                   ours, others, missing)
 
 
+def known_headers(headers: Iterable[Header]) -> dict[pathlib.Path, Header]:
+    """Returns these headers, and those that they include and that are compiled otherwise, such as the public ones."""
+    known = {header.path: header for header in headers}
+    left = [(path, header) for header in known.values() for path in header.ours]
+    while left:
+        path, includer = left.pop()
+        if path not in known:
+            known[path] = read_header(path, includer.flags)
+            left += [(included, known[path]) for included in known[path].ours]
+    return known
+
+
 def with_all_it_includes(header: Header, known: dict[pathlib.Path, Header]) -> tuple[set[pathlib.Path], set[str]]:
     """Returns the header and all that it includes, however deeply: the headers of this project, and the others."""
     ours, others, left = set(), set(), [header]
@@ -103,18 +120,19 @@ def with_all_it_includes(header: Header, known: dict[pathlib.Path, Header]) -> t
         if each.path not in ours:
             ours.add(each.path)
             others |= each.others
-            left += [known[path] for path in each.ours if path in known]
+            left += [known[path] for path in each.ours]
     return ours, others
 
 
-def chains(headers: Iterable[Header]) -> list[Chain]:
+def chains(headers: list[Header]) -> list[Chain]:
     """Divides the headers into chains."""
-    known = {header.path: header for header in headers}
-    included = {path: with_all_it_includes(header, known) for path, header in known.items()}
+    known = known_headers(headers)
+    included = {header.path: with_all_it_includes(header, known) for header in headers}
     result: list[Chain] = []
-    for header in sorted(known.values(), key=lambda each: (len(included[each.path][1]), each.path)):
+    for header in sorted(headers, key=lambda each: (len(included[each.path][1]), each.path)):
         ours, others = included[header.path]
-        fitting = [chain for chain in result if chain.others <= others and
+        fitting = [chain for chain in result
+                   if chain.others <= others and chain.headers[0].meaning == header.meaning and
                    not any(known[path].names & header.words for path in chain.ours - ours)]
         if fitting:
             chain = max(fitting, key=lambda each: len(each.others))
@@ -140,23 +158,23 @@ def compile_headers(compiler: str, headers: list[Header]) -> str:
     return compile_text(compiler, "c++", flags, "".join(f'#include "{header.path}"\n' for header in headers))
 
 
-def look_at(compiler: str, headers: list[Header]) -> str:
+def check_chain(compiler: str, headers: list[Header]) -> str:
     """Returns what is wrong with the headers of a chain; empty if nothing is."""
     errors = compile_headers(compiler, headers)
     if not errors:
         return ""
     if len(headers) == 1:
         return f"{headers[0].path}: does not compile alone (c++)\n{errors}"
-    return "".join(look_at(compiler, [header]) for header in headers)
+    return "".join(check_chain(compiler, [header]) for header in headers)
 
 
-def look_at_public(compiler: str, language: str, standard: str, header: pathlib.Path) -> str:
+def check_public(compiler: str, language: str, standard: str, header: pathlib.Path) -> str:
     """Returns what is wrong with a header for other people's programs; empty if nothing is."""
     errors = compile_text(compiler, language, [standard, "-Wconversion", *STRICT], f'#include "{header}"\n')
     return f"{header}: does not compile alone ({language}, {standard})\n{errors}" if errors else ""
 
 
-def look_at_together(compiler: str, headers: list[Header]) -> str:
+def check_together(compiler: str, headers: list[Header]) -> str:
     """Returns why the headers cannot all be included by one source; empty if they can."""
     errors = compile_headers(compiler, headers)
     return f"the headers do not compile together\n{errors}" if errors else ""
@@ -179,16 +197,16 @@ def main() -> int:
         complaints += [f'{path}: "{name}" is in none of its include paths\n' for name in headers[-1].missing]
 
     product = [header for header in headers if not header.path.is_relative_to(ROOT / "tests")]
-    work = [functools.partial(look_at_together, compiler["c++"], product)]
-    work += [functools.partial(look_at, compiler["c++"], chain.headers) for chain in chains(headers)]
+    work = [functools.partial(check_together, compiler["c++"], product)]
+    work += [functools.partial(check_chain, compiler["c++"], chain.headers) for chain in chains(headers)]
     for header in sorted(PUBLIC.glob("*.hpp")):
-        work.append(functools.partial(look_at_public, compiler["c++"], "c++", "-std=c++20", header))
+        work.append(functools.partial(check_public, compiler["c++"], "c++", "-std=c++20", header))
     for header in sorted(PUBLIC.glob("*.h")):  # for C and C++ programs alike
-        work += [functools.partial(look_at_public, compiler["c"], "c", "-std=c99", header),
-                 functools.partial(look_at_public, compiler["c++"], "c++", "-std=c++11", header)]
+        work += [functools.partial(check_public, compiler["c"], "c", "-std=c99", header),
+                 functools.partial(check_public, compiler["c++"], "c++", "-std=c++11", header)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        complaints += pool.map(lambda look: look(), work)
+        complaints += pool.map(lambda check: check(), work)
     print("".join(complaints), file=sys.stderr, end="")
     return 1 if any(complaints) else 0
 

@@ -1,7 +1,7 @@
 """Runs clang-tidy over every C++ source of a build, several sources at a time.
 
-usage: tidy.py [--short] BUILD_FOLDER [JOBS [FOLDER...]]     (FOLDER: runtime, tuner or tests; default: all of them)
-  --short  leaves out the static analyzer (clang-analyzer-*), which follows paths and takes half of the time
+usage: tidy.py [--no-analyzer] BUILD_FOLDER [JOBS [FOLDER...]]   (FOLDER: runtime, tuner or tests; default: all of them)
+  --no-analyzer  leaves out clang's path analyzer (clang-analyzer-*), which takes nearly half of the time
 
 Most of clang-tidy's time goes into the standard library's headers, which it reads once per translation unit. So this
 program joins several sources (a batch) to one translation unit where that is possible. If clang-tidy finds something
@@ -38,10 +38,13 @@ CONDITION = re.compile(r"\s*#\s*(if\w*|endif)")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w+")
 UNNAMED_NAMESPACE = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 STATIC = re.compile(r"^static [^\n]*", re.MULTILINE)
-# The name that a line at namespace scope declares. It stands before a bracket, an initializer or a semicolon, or after
-# a keyword such as struct. Test cases rarely collide.
+# The name of a type that a line at namespace scope declares.
+TYPE = re.compile(r"^(?:template\s*<[^\n]*>\s*)?(?:struct|class|union|enum(?: class)?)\s+"
+                  r"(?:alignas\([^)\n]*\)\s*|\[\[[^\]]*\]\]\s*)*(\w+)", re.MULTILINE)
+# The name that such a line declares otherwise. It stands before a bracket, an initializer or a semicolon. Test cases
+# rarely collide.
 DECLARED = re.compile(r"^(?!namespace|using|TEST)(?:[^\s/}#][^\n(={;]*?[\s*&])?(\w+)(?:\[[^\]\n]*\])?(?=\s*[(={;])|"
-                      r"^(?:struct|class|enum(?: class)?) (\w+)|^using (\w+) =", re.MULTILINE)
+                      r"^using (\w+) =", re.MULTILINE)
 TEST_CASE = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 MAIN = re.compile(r"(?<![.>])\b(main|LLVMFuzzerTestOneInput)\(")
 USED = re.compile(r"^using (?:\w+::)+(\w+);", re.MULTILINE)
@@ -72,7 +75,8 @@ class Source:
 
 def declared(texts: Iterable[str]) -> set[str]:
     """Returns the names that the texts declare at namespace scope."""
-    return {name for text in texts for match in DECLARED.finditer(text) for name in match.groups() if name}
+    return {name for text in texts for kind in (TYPE, DECLARED) for match in kind.finditer(text)
+            for name in match.groups() if name}
 
 
 def read_source(entry: dict[str, str], header_names: set[str]) -> Source:
@@ -170,46 +174,43 @@ def batches(sources: list[Source]) -> list[list[Source]]:
     return sorted(result, key=lambda batch: -sum(len(source.text) for source in batch))
 
 
-def tidy(file: pathlib.Path, sources: list[Source], how: list[str]) -> str:
+def tidy(file: pathlib.Path, sources: list[Source], options: list[str]) -> str:
     """Returns the output of clang-tidy for the file; empty if it found nothing."""
-    command = ["clang-tidy", "--quiet", *how, str(file), "--", *arguments(sources)]
+    command = ["clang-tidy", "--quiet", *options, str(file), "--", *arguments(sources)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if result.returncode == 0 else result.stdout + result.stderr
 
 
-def tidy_joined(batch: list[Source], text: str, known: pathlib.Path, how: list[str]) -> str:
+def tidy_joined(batch: list[Source], text: str, known: pathlib.Path, options: list[str]) -> str:
     """Returns the output of clang-tidy for the joined sources."""
     folder = known / area(batch[0].path)  # where the same rules apply
     with tempfile.NamedTemporaryFile("w", dir=folder, suffix=batch[0].path.suffix) as file:
         file.write(text)
         file.flush()
-        return tidy(pathlib.Path(file.name), batch, how)
+        return tidy(pathlib.Path(file.name), batch, options)
 
 
-def look_at(batch: list[Source], known: pathlib.Path, state: str, how: list[str]) -> str:
-    """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none.
-
-    `how` has options of clang-tidy.
-    """
+def look_at(batch: list[Source], known: pathlib.Path, state: str, options: list[str]) -> str:
+    """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none."""
     text = joined(batch)
-    key = hashlib.sha256("\0".join([state, text, *how, *arguments(batch)]).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([state, text, *options, *arguments(batch)]).encode()).hexdigest()
     if (known / key).exists():
         return ""
     if len(batch) == 1:
-        findings = tidy(batch[0].path, batch, how)
-    elif findings := tidy_joined(batch, text, known, how):
+        findings = tidy(batch[0].path, batch, options)
+    elif findings := tidy_joined(batch, text, known, options):
         if os.environ.get("ZF_TIDY_VERBOSE"):
             print(f"divided: {[str(source.path.relative_to(ROOT)) for source in batch]}\n{findings}", file=sys.stderr)
         middle = len(batch) // 2
-        findings = look_at(batch[:middle], known, state, how) + look_at(batch[middle:], known, state, how)
+        findings = look_at(batch[:middle], known, state, options) + look_at(batch[middle:], known, state, options)
     if not findings:
         (known / key).touch()
     return findings
 
 
 def main() -> int:
-    words = [word for word in sys.argv[1:] if word != "--short"]
-    how = ["--checks=-clang-analyzer-*"] if "--short" in sys.argv else []
+    words = [word for word in sys.argv[1:] if word != "--no-analyzer"]
+    options = ["--checks=-clang-analyzer-*"] if "--no-analyzer" in sys.argv else []
     build = pathlib.Path(words[0]).resolve()
     jobs = int(words[1]) if len(words) > 1 else 1
     areas = words[2:] or ROOMS
@@ -228,7 +229,7 @@ def main() -> int:
                and area(pathlib.Path(file)) in areas]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda batch: look_at(batch, known, state, how), batches(sources))
+        results = pool.map(lambda batch: look_at(batch, known, state, options), batches(sources))
         complaints = [text for text in results if text]
     print(*complaints, sep="\n", file=sys.stderr, end="")
     return 1 if complaints else 0

@@ -55,6 +55,24 @@ class Headers(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assert_alone("three", said)
 
+    def test_a_type_is_not_lent_however_it_is_declared(self):
+        for one in ("struct Base {};\nclass One : public Base {};", "struct alignas(64) One {};",
+                    "enum class One : int { zero };", "template <class T>\nstruct Many {};\nusing One = Many<int>;",
+                    "struct One {\n};", "union One {\n  int n;\n};"):
+            with self.subTest(one):
+                code, said = self.look(one=f"#pragma once\n#include <cstddef>\n{one}\n",
+                                       three="#pragma once\n#include <cstddef>\nOne three();\n")
+                self.assertEqual(code, 1)
+                self.assert_alone("three", said)
+
+    def test_a_name_of_a_public_header_is_not_lent(self):
+        (self.folder / "runtime/include").mkdir(parents=True)
+        (self.folder / "runtime/include/public.h").write_text("#pragma once\nstruct Public {\n  int n;\n};\n")
+        one = '#pragma once\n#include <cstddef>\n#include "../include/public.h"\nusing One = Public;\n'
+        code, said = self.look(one=one, three="#pragma once\n#include <cstddef>\nPublic three();\n")
+        self.assertEqual(code, 1)
+        self.assert_alone("three", said)
+
     def test_an_include_of_another_header_is_not_lent(self):
         code, said = self.look(three="#pragma once\n#include <cctype>\nstruct Three {\n  std::byte n;\n};\n")
         self.assertEqual(code, 1)

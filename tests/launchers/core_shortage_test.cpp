@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/cpu_list.hpp"
-#include "with.hpp"
+#include "environment_with.hpp"
 
 namespace zf {
 namespace {
@@ -29,10 +29,10 @@ Allowed told(Allowed allowed, const Environment& environment) {
   return allowed;
 }
 
-const Environment kSlurm = with({{"SLURM_JOB_ID", "7"}});
+const Environment kSlurm = environment_with({{"SLURM_JOB_ID", "7"}});
 
 TEST(CoreShortage, TorchrunInATaskThatSlurmBoundToOneCpu) {
-  const Environment torchrun = with({{"SLURM_JOB_ID", "7"}, {"TORCHELASTIC_RUN_ID", "x"}});
+  const Environment torchrun = environment_with({{"SLURM_JOB_ID", "7"}, {"TORCHELASTIC_RUN_ID", "x"}});
   const Error error = too_few_cores(8, 1, told(without(ExclusionReason::affinity_mask), torchrun));
   EXPECT_EQ(error.exit(), Exit::infeasible);
   EXPECT_STREQ(
@@ -47,8 +47,10 @@ TEST(CoreShortage, TheOptionIsThatOfTheLauncherThatWasFound) {
       without(ExclusionReason::cgroup_cpuset, "/sys/fs/cgroup/kubepods/pod/cpuset.cpus");
   EXPECT_THAT(how_to_get_cpus(kSlurm, in_cpuset),
               AllOf(HasSubstr("--cpus-per-task"), Not(HasSubstr("--cpu-bind"))));
-  EXPECT_EQ(how_to_get_cpus(with({{"OMPI_COMM_WORLD_RANK", "0"}}), masked), "mpirun --bind-to none");
-  EXPECT_EQ(how_to_get_cpus(with({{"TORCHELASTIC_RUN_ID", "x"}}), masked), "torchrun without --numa-binding");
+  EXPECT_EQ(how_to_get_cpus(environment_with({{"OMPI_COMM_WORLD_RANK", "0"}}), masked),
+            "mpirun --bind-to none");
+  EXPECT_EQ(how_to_get_cpus(environment_with({{"TORCHELASTIC_RUN_ID", "x"}}), masked),
+            "torchrun without --numa-binding");
   EXPECT_THAT(how_to_get_cpus({}, masked), HasSubstr("taskset"));
   EXPECT_THAT(how_to_get_cpus({}, in_cpuset), HasSubstr("CPU limit of the pod"));
   EXPECT_THAT(how_to_get_cpus({}, without(ExclusionReason::cgroup_cpuset, "/docker")),
@@ -61,7 +63,7 @@ TEST(CoreShortage, AQuotaIsThePodsLimitUnderKubernetes) {
   Allowed allowed;
   allowed.cpu_quota = 2;
   allowed.cpu_quota_path = "/sys/fs/cgroup/cpu.max";
-  const Environment pod = with({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}});
+  const Environment pod = environment_with({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}});
   const auto shortage = core_shortage(8, 64, told(allowed, pod));
   ASSERT_TRUE(shortage);
   EXPECT_FALSE(shortage->impossible);

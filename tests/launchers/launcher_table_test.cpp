@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "environment_with.hpp"
 #include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
 #include "paths.hpp"
-#include "with.hpp"
 
 namespace zf {
 namespace {
@@ -64,31 +64,33 @@ TEST(LauncherTable, LauncherOfAVariable) {
 TEST(LauncherTable, ACountIsThatOfTheNodeAlsoWithoutARank) {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                            "MV2_COMM_WORLD_LOCAL_SIZE", "PMI_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}) {
-    const auto count = local_rank_count(with({{name, "8"}, {"CUDA_VISIBLE_DEVICES", "0"}}));
+    const auto count = local_rank_count(environment_with({{name, "8"}, {"CUDA_VISIBLE_DEVICES", "0"}}));
     ASSERT_TRUE(count) << name;
     EXPECT_EQ(count->value, 8);
     EXPECT_EQ(count->variable, name);
-    EXPECT_FALSE(launched_ranks(with({{name, "8"}}))) << "there is no rank";
+    EXPECT_FALSE(launched_ranks(environment_with({{name, "8"}}))) << "there is no rank";
   }
-  EXPECT_THROW(local_rank_count(with({{"LOCAL_WORLD_SIZE", "0"}})), Error);
-  EXPECT_THROW(local_rank_count(with({{"SLURM_NTASKS_PER_NODE", "4(x2)"}})), Error);
+  EXPECT_THROW(local_rank_count(environment_with({{"LOCAL_WORLD_SIZE", "0"}})), Error);
+  EXPECT_THROW(local_rank_count(environment_with({{"SLURM_NTASKS_PER_NODE", "4(x2)"}})), Error);
 }
 
 TEST(LauncherTable, HiddenDevicesAreNoCount) {
-  EXPECT_FALSE(local_rank_count(with({{"CUDA_VISIBLE_DEVICES", "-1"}})));
-  const auto count = local_rank_count(with({{"ROCR_VISIBLE_DEVICES", "0,1,2"}}));
+  EXPECT_FALSE(local_rank_count(environment_with({{"CUDA_VISIBLE_DEVICES", "-1"}})));
+  const auto count = local_rank_count(environment_with({{"ROCR_VISIBLE_DEVICES", "0,1,2"}}));
   ASSERT_TRUE(count);
   EXPECT_EQ(count->value, 3);
   EXPECT_EQ(count->variable, "ROCR_VISIBLE_DEVICES");
 }
 
 TEST(LauncherTable, ALaunchersRankNamesStepAndJob) {
-  EXPECT_EQ(launchers_rank(with({{"LOCAL_RANK", "03"}})), "LOCAL_RANK=3");
-  EXPECT_EQ(launchers_rank(with({{"SLURM_LOCALID", "0"}, {"SLURM_STEP_ID", "2"}, {"SLURM_JOB_ID", "4711"}})),
+  EXPECT_EQ(launchers_rank(environment_with({{"LOCAL_RANK", "03"}})), "LOCAL_RANK=3");
+  EXPECT_EQ(launchers_rank(
+                environment_with({{"SLURM_LOCALID", "0"}, {"SLURM_STEP_ID", "2"}, {"SLURM_JOB_ID", "4711"}})),
             "SLURM_LOCALID=0 SLURM_STEP_ID=2 SLURM_JOB_ID=4711");
-  EXPECT_EQ(launchers_rank(with({{"FLUX_TASK_LOCAL_ID", "1"}, {"FLUX_JOB_ID", "f7"}})),
+  EXPECT_EQ(launchers_rank(environment_with({{"FLUX_TASK_LOCAL_ID", "1"}, {"FLUX_JOB_ID", "f7"}})),
             "FLUX_TASK_LOCAL_ID=1 FLUX_JOB_ID=f7");
-  EXPECT_EQ(launchers_rank(with({{"SLURM_JOB_ID", "7"}, {"SLURM_LOCALID", "0"}})), "") << "a batch script";
+  EXPECT_EQ(launchers_rank(environment_with({{"SLURM_JOB_ID", "7"}, {"SLURM_LOCALID", "0"}})), "")
+      << "a batch script";
 }
 
 }  // namespace

@@ -3,13 +3,11 @@
 Lengths are multiples of 16, except where a case says otherwise."""
 
 import contextlib
-import functools
 import io
 import sys
 import unittest
 from unittest import mock
 
-import cpuinfo
 import torch
 import zf_runtime.deepspeed
 
@@ -18,7 +16,6 @@ with contextlib.redirect_stdout(sys.stderr):
 from zf_runtime import _local
 from zf_runtime.deepspeed import _messages, _operator
 
-cpuinfo.get_cpu_info = functools.cache(cpuinfo.get_cpu_info)  # DeepSpeedCPUAdam asks each time: 1 s
 LENGTHS = (16, 48, 64, 128, 1600, 4096 + 32)
 
 

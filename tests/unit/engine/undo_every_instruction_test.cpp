@@ -14,7 +14,7 @@ namespace zf {
 namespace {
 
 constexpr std::uint64_t kEntry = 7;
-constexpr std::size_t kTornElements = 40 + 3;  // whole vectors of every lane, and a tail
+constexpr std::size_t kSteppedElements = 40 + 3;  // whole vectors of every lane, and a tail
 
 KernelVariant variant_of(StateFormat format) {
   if (format == StateFormat::fp32) return {ElementType::f32, ElementType::bf16, true, AdamMode::adamw, true};
@@ -52,7 +52,7 @@ void get(const From* from, To& to) {
   arrays.stale = shared.stale;
   arrays.copy = shared.copy;
   arrays.g = begin.g32.data();
-  arrays.n = kTornElements;
+  arrays.n = kSteppedElements;
   arrays.undo = &shared.log;
   const AdamKernel kernel = undo_kernel(isa, variant);
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(77);
@@ -69,13 +69,13 @@ TEST_P(KilledAtEveryInstruction, LosesNothing) {
   const KernelVariant variant = variant_of(format);
   if (!is_supported(isa)) GTEST_SKIP() << "this CPU has no " << name_of(isa);
   const AdamScalars scalars = test_scalars(variant, 3);
-  TestState begin = random_state(kTornElements, variant.grad, 5, true);
+  TestState begin = random_state(kSteppedElements, variant.grad, 5, true);
   to_format(begin, format);
-  begin.low.resize(kTornElements);
-  begin.m16.resize(kTornElements);
-  begin.v16.resize(kTornElements);
+  begin.low.resize(kSteppedElements);
+  begin.m16.resize(kSteppedElements);
+  begin.v16.resize(kSteppedElements);
   TestState expected = begin;
-  adam_kernel(isa, variant)(scalars, expected.arrays(variant, 0, kTornElements));
+  adam_kernel(isa, variant)(scalars, expected.arrays(variant, 0, kSteppedElements));
 
   auto* const shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -119,7 +119,7 @@ TEST_P(KilledAtEveryInstruction, LosesNothing) {
     if (!WIFSTOPPED(status)) break;
   }
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_GT(torn, 3 * kTornElements / 16);
+  EXPECT_GT(torn, 3 * kSteppedElements / 16);
   RecordProperty("instructions", static_cast<int>(instructions));
   RecordProperty("states_with_a_torn_vector", static_cast<int>(torn));
   munmap(shared, sizeof(Shared));

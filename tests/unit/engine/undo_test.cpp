@@ -8,8 +8,8 @@
 namespace zf {
 namespace {
 
-constexpr std::uint64_t kOldEntry = 41;
-constexpr std::size_t kUndone = 2 * 16 + 16 + 5;
+constexpr std::uint64_t kChunk = 41;
+constexpr std::size_t kUndoElements = 2 * 16 + 16 + 5;
 const KernelVariant kVariant = {ElementType::bf16, ElementType::bf16, true, AdamMode::adamw, true};
 
 std::size_t width_of(Isa isa) {
@@ -25,10 +25,10 @@ TestState stepped(TestState state, Isa isa) {
 /// are new.
 TestState torn(const TestState& begin, Isa isa, std::size_t at, unsigned is_new, UndoLog& log) {
   TestState state = begin;
-  const std::size_t end = std::min(at + width_of(isa), kUndone);
+  const std::size_t end = std::min(at + width_of(isa), kUndoElements);
   AdamArrays arrays = state.arrays(kVariant, 0, end);
   arrays.undo = &log;
-  begin_run(log, kOldEntry, 0);
+  begin_run(log, kChunk, 0);
   undo_kernel(isa, kVariant)(test_scalars(kVariant, 3), arrays);
   log.runs[log.current].mark = kUndoBegun | at;
   for (std::size_t i = at; i < end; ++i) {
@@ -59,17 +59,17 @@ TEST(Undo, StepsAreTheSameBitForBitWithIt) {
 }
 
 TEST(Undo, FinishesATornSliceWithAnyInstructionSet) {
-  const TestState begin = random_state(kUndone, kVariant.grad, 5, true);
+  const TestState begin = random_state(kUndoElements, kVariant.grad, 5, true);
   for (const Isa isa : supported_isas()) {
     const TestState expected = stepped(begin, isa);
     for (const Isa next : supported_isas()) {
-      for (std::size_t at = 0; at < kUndone; at += width_of(isa)) {
+      for (std::size_t at = 0; at < kUndoElements; at += width_of(isa)) {
         for (unsigned is_new = 0; is_new < 8; ++is_new) {
           UndoLog log = {};
           TestState state = torn(begin, isa, at, is_new, log);
           // Roll back twice, as after a second death during the repair.
-          roll_back(log, kOldEntry, state.arrays(kVariant, 0, kUndone), kVariant.format);
-          repair(log, kOldEntry, next, kVariant, test_scalars(kVariant, 3), state);
+          roll_back(log, kChunk, state.arrays(kVariant, 0, kUndoElements), kVariant.format);
+          repair(log, kChunk, next, kVariant, test_scalars(kVariant, 3), state);
           ASSERT_TRUE(state == expected) << name_of(isa) << " then " << name_of(next) << " at " << at;
         }
       }
@@ -96,22 +96,22 @@ TEST(Undo, OutputsAloneHaveTheBitsOfTheStep) {
 
 TEST(Undo, KnowsWhatWasBegunBeforeAndAfter) {
   UndoLog log = {};
-  TestState state = random_state(kUndone, kVariant.grad, 5, false);
-  AdamArrays arrays = state.arrays(kVariant, 0, kUndone);
+  TestState state = random_state(kUndoElements, kVariant.grad, 5, false);
+  AdamArrays arrays = state.arrays(kVariant, 0, kUndoElements);
   EXPECT_EQ(roll_back(log, 0, arrays, kVariant.format), 0U);
   arrays.undo = &log;
-  begin_run(log, kOldEntry, 0);
+  begin_run(log, kChunk, 0);
   undo_kernel(chosen_isa(), kVariant)(test_scalars(kVariant, 3), arrays);
-  EXPECT_EQ(roll_back(log, kOldEntry, arrays, kVariant.format), kUndone);
-  EXPECT_EQ(roll_back(log, kOldEntry + 1, arrays, kVariant.format), 0U) << "not begun";
+  EXPECT_EQ(roll_back(log, kChunk, arrays, kVariant.format), kUndoElements);
+  EXPECT_EQ(roll_back(log, kChunk + 1, arrays, kVariant.format), 0U) << "not begun";
 }
 
 /// A log of later work must not be taken for an earlier one, also in the release build.
 TEST(UndoDeathTest, ALogOfLaterWorkStopsTheProcess) {
-  TestState state = random_state(kUndone, kVariant.grad, 5, true);
+  TestState state = random_state(kUndoElements, kVariant.grad, 5, true);
   UndoLog log = {};
-  begin_run(log, kOldEntry + 1, 0);
-  EXPECT_DEATH(roll_back(log, kOldEntry, state.arrays(kVariant, 0, kUndone), kVariant.format),
+  begin_run(log, kChunk + 1, 0);
+  EXPECT_DEATH(roll_back(log, kChunk, state.arrays(kVariant, 0, kUndoElements), kVariant.format),
                "run.chunk_number <= chunk_number");
 }
 

@@ -26,7 +26,7 @@ Gpu gpu_of(int vendor, const std::string& bus, std::optional<int> minor = {}) {
 }
 
 /// Returns two GPUs of NVIDIA and two of AMD.
-std::vector<Gpu> gpus_0_to_3() {
+std::vector<Gpu> two_nvidia_two_amd() {
   return {gpu_of(kNvidia, "10", 0), gpu_of(kNvidia, "20", 1), gpu_of(kAmd, "c1"), gpu_of(kAmd, "c6")};
 }
 
@@ -39,9 +39,9 @@ std::vector<std::string> reasons(const std::vector<Gpu>& gpus) {
   return list;
 }
 
-/// Returns why gpus_0_to_3() cannot be used on the machine in this folder.
+/// Returns why two_nvidia_two_amd() cannot be used on the machine in this folder.
 std::vector<std::string> reasons_in(const Tree& tree) {
-  std::vector<Gpu> gpus = gpus_0_to_3();
+  std::vector<Gpu> gpus = two_nvidia_two_amd();
   EXPECT_EQ(read_device_nodes(tree.sysroot(), gpus, kDeadline), "");
   return reasons(gpus);
 }
@@ -53,7 +53,7 @@ TEST(DeviceNodes, AGpuOfNvidiaWithoutItsNodeIsAnotherContainers) {
       << "no node says anything: WSL2, or not made yet";
   tree.file("/dev/nvidia1", "");
   EXPECT_THAT(reasons_in(tree), ElementsAre("/dev/nvidia0 is not here", "", "", ""));
-  std::vector<Gpu> gpus = gpus_0_to_3();
+  std::vector<Gpu> gpus = two_nvidia_two_amd();
   gpus[0].minor.reset();
   EXPECT_EQ(read_device_nodes(tree.sysroot(), gpus, kDeadline), "");
   EXPECT_TRUE(gpus[0].usable) << "its node is not known";
@@ -97,7 +97,7 @@ TEST(BoundDrivers, WhatIsGivenToAVirtualMachineIsNoGpuOfThisOne) {
   tree.file("/sys/bus/pci/devices/0000:20:00.0/uevent", "DRIVER=nvidia\nPCI_CLASS=30200");
   tree.file("/sys/bus/pci/devices/0000:c1:00.0/uevent", "DRIVER=\nPCI_CLASS=120000");
   Topology topology;
-  topology.gpus = gpus_0_to_3();
+  topology.gpus = two_nvidia_two_amd();
   topology.left_out = {{"0000:15:00.0", "8086:4940", "as before"}};
   EXPECT_EQ(leave_out_by_driver(tree.sysroot(), topology, kDeadline), "");
   ASSERT_EQ(topology.gpus.size(), 3U);
@@ -106,7 +106,7 @@ TEST(BoundDrivers, WhatIsGivenToAVirtualMachineIsNoGpuOfThisOne) {
   EXPECT_EQ(topology.left_out[0].pci_address, "0000:10:00.0");
   EXPECT_THAT(topology.left_out[0].why, HasSubstr("vfio-pci"));
   Topology older;
-  older.gpus = gpus_0_to_3();
+  older.gpus = two_nvidia_two_amd();
   EXPECT_EQ(leave_out_by_driver(Tree().sysroot(), older, kDeadline), "");
   EXPECT_EQ(older.gpus.size(), 4U) << "a capture without uevent";
 }

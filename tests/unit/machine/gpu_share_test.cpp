@@ -58,7 +58,7 @@ Topology four_apus() {
 }
 
 /// Returns the buses of each rank's GPUs: "0+1"; "-" if they are unknown.
-std::vector<std::string> shared_buses(const RankGpus& ranks) {
+std::vector<std::string> buses_of_ranks(const RankGpus& ranks) {
   std::vector<std::string> list;
   for (std::size_t rank = 0; rank < ranks.gpus.size(); ++rank) {
     list.push_back(ranks.gpus[rank] ? ranks.gpus[rank]->pci_address.substr(6, 1) : "-");
@@ -83,12 +83,12 @@ std::string refusal(std::optional<int> ranks, GpuShare share, const Topology& to
 }
 
 TEST(GpuShare, ARankHasSeveralGpusInARow) {
-  EXPECT_THAT(shared_buses(of({}, 4, kTwoGpus)), ElementsAre("0+1", "2+3", "4+5", "6+7"));
+  EXPECT_THAT(buses_of_ranks(of({}, 4, kTwoGpus)), ElementsAre("0+1", "2+3", "4+5", "6+7"));
   EXPECT_THAT(of({}, 4, kTwoGpus).notes, IsEmpty());
-  EXPECT_THAT(shared_buses(of({{"CUDA_VISIBLE_DEVICES", "7,0,1,6"}}, 2, kTwoGpus)),
+  EXPECT_THAT(buses_of_ranks(of({{"CUDA_VISIBLE_DEVICES", "7,0,1,6"}}, 2, kTwoGpus)),
               ElementsAre("7+0", "1+6"));
-  EXPECT_THAT(shared_buses(of({{"SLURM_STEP_GPUS", "4,5,6,7"}}, 2, kTwoGpus)), ElementsAre("4+5", "6+7"));
-  EXPECT_THAT(shared_buses(of({{"CUDA_VISIBLE_DEVICES", "2,3"}, {"LOCAL_RANK", "1"}}, 4, kTwoGpus)),
+  EXPECT_THAT(buses_of_ranks(of({{"SLURM_STEP_GPUS", "4,5,6,7"}}, 2, kTwoGpus)), ElementsAre("4+5", "6+7"));
+  EXPECT_THAT(buses_of_ranks(of({{"CUDA_VISIBLE_DEVICES", "2,3"}, {"LOCAL_RANK", "1"}}, 4, kTwoGpus)),
               ElementsAre("-", "2+3", "-", "-"))
       << "a list of one task";
   EXPECT_THAT(of({}, 3, kTwoGpus).notes, ElementsAre("2 of 8 GPUs have no rank"));
@@ -104,36 +104,37 @@ TEST(GpuShare, ARanksGpusAreOnePlace) {
 }
 
 TEST(GpuShare, SeveralRanksInARowHaveOneGpu) {
-  EXPECT_THAT(shared_buses(of({}, 16, kTwoRanks)),
+  EXPECT_THAT(buses_of_ranks(of({}, 16, kTwoRanks)),
               ElementsAre("0", "0", "1", "1", "2", "2", "3", "3", "4", "4", "5", "5", "6", "6", "7", "7"));
-  EXPECT_THAT(shared_buses(of({{"CUDA_VISIBLE_DEVICES", "5,1"}}, 4, kTwoRanks)),
+  EXPECT_THAT(buses_of_ranks(of({{"CUDA_VISIBLE_DEVICES", "5,1"}}, 4, kTwoRanks)),
               ElementsAre("5", "5", "1", "1"));
   EXPECT_THAT(of({}, 4, kTwoRanks).notes, ElementsAre("6 of 8 GPUs have no rank"));
 }
 
 TEST(GpuShare, PartsOfGpusAreCountedOnlyIfThatIsSaid) {
   const RankGpus guessed = of({}, 12, {}, four_apus());
-  EXPECT_THAT(shared_buses(guessed), testing::Each("-"));
+  EXPECT_THAT(buses_of_ranks(guessed), testing::Each("-"));
   EXPECT_THAT(guessed.notes,
               ElementsAre(HasSubstr("GPU 0000:00:00.0 is divided into 3 parts: ROCm's numbers "
                                     "count its parts; --ranks-per-gpu 3 gives a rank to each")));
   const std::vector<std::string> by_threes{"0", "0", "0", "1", "1", "1", "2", "2", "2", "3", "3", "3"};
-  EXPECT_EQ(shared_buses(of({}, 12, {0, 3}, four_apus())), by_threes);
-  EXPECT_THAT(shared_buses(of({{"HIP_VISIBLE_DEVICES", "11,0,5"}}, 3, {0, 3}, four_apus())),
+  EXPECT_EQ(buses_of_ranks(of({}, 12, {0, 3}, four_apus())), by_threes);
+  EXPECT_THAT(buses_of_ranks(of({{"HIP_VISIBLE_DEVICES", "11,0,5"}}, 3, {0, 3}, four_apus())),
               ElementsAre("3", "0", "1"))
       << "numbers of parts";
-  EXPECT_THAT(shared_buses(of({{"ROCR_VISIBLE_DEVICES", "GPU-0000000000000004,GPU-0000000000000001"}}, 4,
-                              {0, 6}, four_apus())),
+  EXPECT_THAT(buses_of_ranks(of({{"ROCR_VISIBLE_DEVICES", "GPU-0000000000000004,GPU-0000000000000001"}}, 4,
+                                {0, 6}, four_apus())),
               ElementsAre("3", "3", "0", "0"))
       << "two ranks on each part";
   Topology unordered = four_apus();
   unordered.gpus[2].framework_number.reset();
-  EXPECT_THAT(shared_buses(of({}, 12, {0, 3}, unordered)), testing::Each("-")) << "ROCm's order is not known";
+  EXPECT_THAT(buses_of_ranks(of({}, 12, {0, 3}, unordered)), testing::Each("-"))
+      << "ROCm's order is not known";
 }
 
 TEST(GpuShare, MoreRanksThanGpusAreNotGuessed) {
   const RankGpus ranks = of({}, 16, {});
-  EXPECT_THAT(shared_buses(ranks), testing::Each("-"));
+  EXPECT_THAT(buses_of_ranks(ranks), testing::Each("-"));
   EXPECT_THAT(ranks.notes,
               ElementsAre(HasSubstr(
                   "this machine has 8 GPUs for 16 ranks; --ranks-per-gpu 2 gives each GPU to 2 ranks")));
@@ -141,7 +142,7 @@ TEST(GpuShare, MoreRanksThanGpusAreNotGuessed) {
 }
 
 TEST(GpuShare, FewerRanksThanGpusAreSaid) {
-  EXPECT_THAT(shared_buses(of({}, 4, {})), ElementsAre("0", "1", "2", "3"));
+  EXPECT_THAT(buses_of_ranks(of({}, 4, {})), ElementsAre("0", "1", "2", "3"));
   EXPECT_EQ(of({}, 4, {}).notes.front(),
             "4 ranks have 8 GPUs: rank i is taken to use GPU i alone; --gpus-per-rank 2 gives each rank 2");
   EXPECT_EQ(of({}, 1, {}).notes.front(),
@@ -249,25 +250,25 @@ TEST(GpuShare, AMovedPlanKeepsItsShare) {
   topology.gpus = planned_gpus(plan, topology);
   EXPECT_EQ(topology.gpus.size(), 4U);
   const RankGpus moved = moved_gpus({}, topology, plan, 2);
-  EXPECT_THAT(shared_buses(moved), ElementsAre("6+7", "4+5"));
+  EXPECT_THAT(buses_of_ranks(moved), ElementsAre("6+7", "4+5"));
   EXPECT_EQ(moved.share, kTwoGpus);
   EXPECT_EQ(moved.gpus[0]->cuda_number, 6);
-  EXPECT_THAT(shared_buses(moved_gpus({}, topology, plan, 3)), ElementsAre("6+7", "4+5", "-"));
+  EXPECT_THAT(buses_of_ranks(moved_gpus({}, topology, plan, 3)), ElementsAre("6+7", "4+5", "-"));
   const Environment step(Variables{{"SLURM_STEP_GPUS", "0,1,2,3"}});
-  EXPECT_THAT(shared_buses(moved_gpus(step, eight_gpus(), plan, 2)), ElementsAre("0+1", "2+3"));
+  EXPECT_THAT(buses_of_ranks(moved_gpus(step, eight_gpus(), plan, 2)), ElementsAre("0+1", "2+3"));
   const Environment small_step(Variables{{"SLURM_STEP_GPUS", "0,1"}});
-  EXPECT_THAT(shared_buses(moved_gpus(small_step, eight_gpus(), plan, 2)), ElementsAre("6+7", "4+5"))
+  EXPECT_THAT(buses_of_ranks(moved_gpus(small_step, eight_gpus(), plan, 2)), ElementsAre("6+7", "4+5"))
       << "too few";
   const Plan shared = plan_with(kTwoRanks, {{3}, {3}});
   EXPECT_EQ(planned_gpus(shared, topology).size(), 1U);
-  EXPECT_THAT(shared_buses(moved_gpus(small_step, eight_gpus(), shared, 2)), ElementsAre("0", "0"));
+  EXPECT_THAT(buses_of_ranks(moved_gpus(small_step, eight_gpus(), shared, 2)), ElementsAre("0", "0"));
 }
 
 TEST(GpuShare, ARenewedPlanHasTheShareThatIsSaid) {
   const Plan plan = plan_with({}, {{0}, {1}, {2}, {3}});
-  EXPECT_THAT(shared_buses(renewed_gpus({}, eight_gpus(), plan, 4)), ElementsAre("0", "1", "2", "3"));
+  EXPECT_THAT(buses_of_ranks(renewed_gpus({}, eight_gpus(), plan, 4)), ElementsAre("0", "1", "2", "3"));
   EXPECT_EQ(renewed_gpus({}, eight_gpus(), plan, 4).spread.size(), 4U);
-  EXPECT_THAT(shared_buses(renewed_gpus({}, eight_gpus(), plan, 4, kTwoGpus)),
+  EXPECT_THAT(buses_of_ranks(renewed_gpus({}, eight_gpus(), plan, 4, kTwoGpus)),
               ElementsAre("0+1", "2+3", "4+5", "6+7"));
   const Plan chosen = plan_with({}, {{0}, {2}, {4}, {6}});
   EXPECT_THAT(renewed_gpus({}, eight_gpus(), chosen, 4).notes, IsEmpty()) << "not GPU i";
@@ -276,7 +277,7 @@ TEST(GpuShare, ARenewedPlanHasTheShareThatIsSaid) {
     for (RankBinding& rank : other.ranks) rank.more_gpus[0].pci_address = "0001:00:00.0";
     return other;
   }();
-  EXPECT_THAT(shared_buses(renewed_gpus({}, eight_gpus(), elsewhere, 2)), ElementsAre("0+1", "2+3"));
+  EXPECT_THAT(buses_of_ranks(renewed_gpus({}, eight_gpus(), elsewhere, 2)), ElementsAre("0+1", "2+3"));
 }
 
 TEST(GpuShare, AListIsComparedWithAllGpusOfThePlan) {

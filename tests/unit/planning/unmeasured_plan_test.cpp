@@ -30,7 +30,7 @@ Plan plan_for(const Machine& machine, int ranks, Mode mode = Mode::overlap, bool
   return unmeasured_plan(machine, rank_gpus({}, machine.topology, ranks), workload, for_deepspeed, "zf-tune");
 }
 
-Plan refitted(const Machine& machine, const Plan& plan) {
+Plan retargeted(const Machine& machine, const Plan& plan) {
   return retarget(plan, machine, moved_gpus({}, machine.topology, plan, plan.workload.ranks));
 }
 
@@ -58,7 +58,7 @@ TEST(UnmeasuredPlan, TheReasonHasTheNumbersOfThePlan) {
 TEST(UnmeasuredPlan, ARefittedOneSaysWhatItHas) {
   const Plan small = plan_for(two_packages("0-3,20-23"), 2);
   EXPECT_THAT(reason(small), HasSubstr("2 cores train and 2 cores run the optimizer: half each"));
-  EXPECT_THAT(reason(refitted(two_packages(), small)),
+  EXPECT_THAT(reason(retargeted(two_packages(), small)),
               HasSubstr("10 cores train and 10 cores run the optimizer: half each"));
 }
 
@@ -76,7 +76,7 @@ TEST(UnmeasuredPlan, ARefitIsAFreshPlan) {
     const Plan plan = plan_for(before, ranks, mode, for_deepspeed);
     Plan fresh = plan_for(after, ranks, mode, for_deepspeed);
     fresh.made = plan.made;
-    const Plan moved = refitted(after, plan);
+    const Plan moved = retargeted(after, plan);
     EXPECT_EQ(moved, fresh) << "seed " << seed << ": from " << print(before.allowed.cpus) << " to "
                             << print(after.allowed.cpus);
     moved_ones += moved.ranks != plan.ranks;

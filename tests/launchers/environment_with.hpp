@@ -9,7 +9,7 @@
 
 namespace zf {
 
-inline Environment with(std::map<std::string, std::string> variables) {
+inline Environment environment_with(std::map<std::string, std::string> variables) {
   return Environment(std::move(variables));
 }
 
