@@ -2,8 +2,7 @@
 
 usage: variants.py COUNT FOLDER FILE...     (the same words and files give the same variants)
 
-A fuzzer changes bytes, and rarely makes another file that can be parsed as far as this one. With variants among its
-seeds fuzz_machine reached 7,255 edges where it had found 6,462 in half an hour.
+A fuzzer changes bytes, and rarely makes another file that can be parsed as far as this one.
 """
 
 import copy
