@@ -72,7 +72,7 @@ template <class Io, MaybeConst<TrialCandidate> Struct>
 void fields(Io& io, Struct& candidate) {
   io.required("label", candidate.label);
   io.required("control", candidate.control);
-  io.added("shared", candidate.shared);
+  io.required("shared", candidate.shared);
   io.required("pool_threads", candidate.pool_threads, Whole{1});
   io.required("median", candidate.median);
   io.required("runs", candidate.runs, Each{NotEmpty{": a run has at least one value"}});

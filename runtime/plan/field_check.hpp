@@ -26,10 +26,6 @@ class FieldChecker {
     if (found_) found_->field = below(key, found_->field);
   }
   template <class Value, class Rule = Any>
-  void added(std::string_view key, const Value& member, Rule rule = {}) {
-    required(key, member, rule);
-  }
-  template <class Value, class Rule = Any>
   void optional(std::string_view key, const Value& member, Rule rule = {}, const Value& absent = {}) {
     if (member != absent) required(key, member, rule);
   }

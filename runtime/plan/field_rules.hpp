@@ -4,8 +4,6 @@
 // calls a function of the io for each field, in the order in which they are written. Whoever reads, writes or
 // checks plans is such an io:
 // - required(key, member, rule): the field is always in the file.
-// - added(key, member, rule): the field is always written. A file without it is older than the field, and the
-//   member keeps its default.
 // - optional(key, member, rule, absent): the field is left out if the member equals `absent`, which is the
 //   member's default: nothing, empty, false or 0 unless said otherwise.
 //

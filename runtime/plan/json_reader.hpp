@@ -25,12 +25,8 @@ class JsonReader {
     read_value(object_[key], member, rule);
   }
   template <class Value, class Rule = Any>
-  void added(std::string_view key, Value& member, Rule rule = {}) {
-    if (object_.has(key)) required(key, member, rule);
-  }
-  template <class Value, class Rule = Any>
   void optional(std::string_view key, Value& member, Rule rule = {}, const Value& = {}) {
-    added(key, member, rule);
+    if (object_.has(key)) required(key, member, rule);
   }
 
  private:
@@ -45,13 +41,9 @@ class KeyCollector {
     keys_.all.push_back(key);
   }
   template <class Value, class... Others>
-  void added(std::string_view key, const Value&, const Others&...) {
+  void optional(std::string_view key, const Value&, const Others&...) {
     keys_.all.push_back(key);
     keys_.may_be_absent.push_back(key);
-  }
-  template <class Value, class... Others>
-  void optional(std::string_view key, const Value& member, const Others&...) {
-    added(key, member);
   }
 
   Keys keys() && { return std::move(keys_); }
@@ -69,8 +61,7 @@ Keys keys_of() {
   return std::move(collector).keys();
 }
 
-/// Reads an object that has the struct's fields and no others. A struct whose former fields are read too has
-/// an overload of its own.
+/// Reads an object that has the struct's fields and no others.
 template <class Struct>
 void read_object(const Field& field, Struct& object) {
   static const Keys kKeys = keys_of<Struct>();

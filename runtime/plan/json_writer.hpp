@@ -24,10 +24,6 @@ class JsonWriter {
     object_[key] = json_of(member, rule);
   }
   template <class Value, class Rule = Any>
-  void added(const char* key, const Value& member, Rule rule = {}) {
-    required(key, member, rule);
-  }
-  template <class Value, class Rule = Any>
   void optional(const char* key, const Value& member, Rule rule = {}, const Value& absent = {}) {
     if (member != absent) required(key, member, rule);
   }

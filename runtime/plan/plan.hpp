@@ -20,8 +20,6 @@ namespace zf {
 
 /// The version of the format that this code writes.
 inline constexpr const char* kPlanSchema = "zf-plan/2";
-/// An older version that it reads too. docs/plan-format.md says how.
-inline constexpr const char* kFormerPlanSchema = "zf-plan/1";
 
 struct Provenance {
   std::string by;  ///< "zf-tune 0.1.0"

@@ -49,8 +49,8 @@ void fields(Io& io, Struct& intent) {
   io.optional("pool_kind", intent.pool_make);
   io.optional("for", intent.for_deepspeed, Word{"deepspeed"});
   io.optional("isolated", intent.isolated);
-  io.added("shared", intent.shared);
-  io.added("state_format", intent.state_format);
+  io.required("shared", intent.shared);
+  io.required("state_format", intent.state_format);
   io.optional("gpus_per_rank", intent.gpus_per_rank, Whole{1, 4096});
   io.optional("ranks_per_gpu", intent.ranks_per_gpu, Whole{1, 4096});
 }
@@ -86,16 +86,13 @@ void fields(Io& io, Struct& rank) {
   io.optional("gpu", rank.gpu);
   io.optional("more_gpus", rank.more_gpus);
   io.optional("spread_gpu", rank.spread_gpu);
-  io.added("home", rank.home);
+  io.required("home", rank.home);
   io.required("training", rank.training);
   io.required("optimizer", rank.optimizer);
   io.required("pt_reserved_cores", rank.pt_reserved_cores);
   io.required("pt_reserved_cores_perc", rank.pt_reserved_cores_perc);  // plan_check.cpp says what it must be
   io.required("shared", rank.shared);
 }
-
-/// Reads the fields. A rank without a home gets both sides as its home, with 0 threads.
-void read_object(const Field& field, RankBinding& rank);
 
 template <class Io, MaybeConst<Headroom> Struct>
 void fields(Io& io, Struct& headroom) {

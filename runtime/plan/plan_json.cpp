@@ -16,27 +16,6 @@
 #include "plan/plan_fields.hpp"
 
 namespace zf {
-namespace {
-
-/// Completes the homes that the file does not have: such a home is both sides, with one thread for each core.
-/// The cores of a pool are its CPUs, unless it runs on SMT siblings too; then the intent tells.
-void complete_homes(Plan& plan) {
-  for (RankBinding& rank : plan.ranks) {
-    if (rank.home.threads != 0) continue;
-    const int pool_cpus = static_cast<int>(rank.optimizer.cpus.size());
-    const int pool_cores =
-        plan.intent.pool_pus_per_core == 1 ? pool_cpus : std::min(pool_cpus, plan.intent.pool_cores);
-    rank.home.threads = rank.training.threads + (rank.shared ? 0 : pool_cores);
-  }
-}
-
-}  // namespace
-
-void read_object(const Field& field, RankBinding& rank) {
-  read_object<RankBinding>(field, rank);
-  if (!field.has("home")) rank.home = {rank.both_sides(), 0};
-}
-
 std::string print_plan(const Plan& plan) {
   Object object = json_of(plan);
   object["schema"] = kPlanSchema;
@@ -50,8 +29,7 @@ std::string plan_id(const Plan& plan) {
 
 Plan parse_plan(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name);
-  Plan plan = read_as<Plan>(document.root().schema({kPlanSchema, kFormerPlanSchema}));
-  complete_homes(plan);
+  const Plan plan = read_as<Plan>(document.root().schema({kPlanSchema}));
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::usage, format_text("{}: {}: {}", name, violation->field, violation->what),
                 "make the plan again with zf-tune, or correct this");

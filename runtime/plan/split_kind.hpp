@@ -17,18 +17,16 @@ enum class Control {
   none,
   unbound,  ///< both sides float over all CPUs that the ranks may use; measured, but never written as a plan
   half,     ///< ZenFlow's default, pt_reserved_cores_perc 0.5
-  two_reserved,   ///< two cores for training, the rest for the optimizer; only in older plans
   eighty_twenty,  ///< SuperOffload's default: 80 % of the cores run the optimizer
   shared,         ///< both sides have all cores of the home
 };
 
 template <>
-inline constexpr auto kEnumNames<Control> =
-    std::to_array<EnumName<Control>>({{Control::none, "none"},
-                                      {Control::unbound, "unbound"},
-                                      {Control::half, "half"},
-                                      {Control::two_reserved, "two_reserved"},
-                                      {Control::eighty_twenty, "eighty_twenty"},
-                                      {Control::shared, "shared"}});
+inline constexpr auto kEnumNames<Control> = std::to_array<EnumName<Control>>({{Control::none, "none"},
+                                                                              {Control::unbound, "unbound"},
+                                                                              {Control::half, "half"},
+                                                                              {Control::eighty_twenty,
+                                                                               "eighty_twenty"},
+                                                                              {Control::shared, "shared"}});
 
 }  // namespace zf

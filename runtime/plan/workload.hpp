@@ -51,8 +51,6 @@ inline constexpr auto kEnumNames<Mode> = std::to_array<EnumName<Mode>>(
 
 /// The mode of a job of which nobody says it: that of plain ZeRO-Offload, of ZenFlow's default and of torch.
 inline constexpr Mode kDefaultMode = Mode::wait;
-/// The mode that files of the former formats have, which do not say it.
-inline constexpr Mode kFormerMode = Mode::overlap;
 
 /// Who runs the optimizer step. This decides which CPUs a process is started on: see process_cpus().
 enum class Framework {

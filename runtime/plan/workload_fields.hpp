@@ -9,8 +9,6 @@
 
 namespace zf {
 
-class Field;
-
 // An hour, a hundred million kernels, a petabyte, a step a million times as long as ours (that of a tiny
 // model). A larger figure has the wrong unit.
 inline constexpr Whole kUpToAnHour{0, 3600 * kSecondNs};
@@ -41,19 +39,14 @@ void fields(Io& io, Struct& demand) {
   io.optional("parallel_ns", demand.parallel_ns, kUpToAnHourOnManyCores);
 }
 
-/// Read the fields, and those of the former formats: bytes of each training step, copies of both ways
-/// together, and kFormerMode in a workload that says no mode.
-void read_object(const Field& field, TrainingDemand& demand);
-void read_object(const Field& field, Workload& workload);
-
 template <class Io, MaybeConst<Workload> Struct>
 void fields(Io& io, Struct& workload) {
   io.required("name", workload.name);
   io.required("params", workload.params, Whole{1});
   io.required("ranks", workload.ranks, Whole{1, 4096});
   io.required("update_interval", workload.update_interval, Whole{1, 1'000'000});
-  io.added("mode", workload.mode);
-  io.added("framework", workload.framework);
+  io.required("mode", workload.mode);
+  io.required("framework", workload.framework);
   io.optional("training", workload.training);
   io.optional("step_factor", workload.step_factor, kPositiveFactor);
 }

@@ -37,9 +37,9 @@ static void plans(void) {
   expect_error("/tmp/zf-abi-test-");
   EXPECT(open_with(write_file("{ \"schema\": \"zf-plan/9\" }"), &group, 1), ZF_ERROR_PLAN);
   expect_error("zf-plan/9");
-  EXPECT(open_with(write_plan_for("0", "5000-5001", 0, 2, 0.5 / 3), &group, 1), ZF_ERROR_PLAN);
+  EXPECT(open_with(write_plan_for("0,5000-5001", "0", "5000-5001", 0, 2, 0.5 / 3), &group, 1), ZF_ERROR_PLAN);
   expect_error("CPUs 5000-5001 of rank 0's optimizer");
-  EXPECT(open_with(write_plan_for("0", "0", 1, 1, 0.5), &group, 1), ZF_ERROR_PLAN);
+  EXPECT(open_with(write_plan_for("0", "0", "0", 1, 1, 0.5), &group, 1), ZF_ERROR_PLAN);
   expect_error("made on a machine of another class: CPUs 0-8191 in the plan");
   EXPECT(open_with(write_plan_of_model("Z80"), &group, 1), ZF_ERROR_PLAN);
   expect_error("CPU model: Z80 in the plan");

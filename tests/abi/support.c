@@ -78,19 +78,21 @@ const char* write_file(const char* text) {
 }
 
 /* Writes a plan of a machine that has the CPUs 0 to last_cpu, on an unknown number of NUMA nodes. */
-static const char* write_plan_of(const char* model, int last_cpu, const char* training, const char* optimizer,
-                                 int shared, int optimizer_threads, double perc) {
+static const char* write_plan_of(const char* model, int last_cpu, const char* home, const char* training,
+                                 const char* optimizer, int shared, int optimizer_threads, double perc) {
   static const char kPlan[] =
-      "{ \"schema\": \"zf-plan/1\",\n"
+      "{ \"schema\": \"zf-plan/2\",\n"
       "  \"made\": { \"by\": \"a test\", \"at\": \"2026-11-20T21:00:00Z\", \"host\": \"h\", \"command\": "
       "\"c\" },\n"
       "  \"machine\": { \"fingerprint\": \"0123456789abcdef\", \"model\": \"%s\", \"packages\": 1,\n"
       "    \"numa_nodes\": 0, \"cores\": %d, \"pus\": %d, \"cpus\": \"0-%d\" },\n"
       "  \"allocation\": { \"fingerprint\": \"0123456789abcdef\", \"cpus\": \"0-%d\", \"mems\": \"0\" },\n"
-      "  \"workload\": { \"name\": \"w\", \"params\": 1000, \"ranks\": 1, \"update_interval\": 1 },\n"
+      "  \"workload\": { \"name\": \"w\", \"params\": 1000, \"ranks\": 1, \"update_interval\": 1,\n"
+      "    \"mode\": \"overlap\", \"framework\": \"unknown\" },\n"
       "  \"intent\": { \"placement\": \"compact\", \"pool_pus_per_core\": 1, \"pool_cores\": 1,\n"
-      "    \"reserved_fraction\": 0.5, \"idle_fraction\": 0 },\n"
-      "  \"ranks\": [ { \"rank\": 0, \"training\": { \"cpus\": \"%s\", \"threads\": 1 },\n"
+      "    \"reserved_fraction\": 0.5, \"idle_fraction\": 0, \"shared\": %s, \"state_format\": \"fp32\" },\n"
+      "  \"ranks\": [ { \"rank\": 0, \"home\": { \"cpus\": \"%s\", \"threads\": 1 },\n"
+      "    \"training\": { \"cpus\": \"%s\", \"threads\": 1 },\n"
       "    \"optimizer\": { \"cpus\": \"%s\", \"mems\": \"0\", \"memory_policy\": \"preferred\" },\n"
       "    \"pt_reserved_cores\": %d, \"pt_reserved_cores_perc\": %.17g, \"shared\": %s } ],\n"
       "  \"choice\": { \"reason\": \"a test\", \"period_ns_median\": 0, \"pool_threads\": %d },\n"
@@ -99,32 +101,38 @@ static const char* write_plan_of(const char* model, int last_cpu, const char* tr
       "    \"elements_per_rank\": 0, \"working_set_bytes_per_rank\": 0, \"scale\": 0, \"isa\": \"\",\n"
       "    \"noise_floor\": 0, \"accuracy_wanted\": 0, \"accuracy_reached\": 0,\n"
       "    \"candidates\": [], \"samples\": [] } }\n";
-  const size_t size = sizeof kPlan + strlen(model) + strlen(training) + strlen(optimizer) + 128;
+  const size_t size =
+      sizeof kPlan + strlen(model) + strlen(home) + strlen(training) + strlen(optimizer) + 128;
   char* const text = malloc(size);
   CHECK(text != NULL);
-  snprintf(text, size, kPlan, model, last_cpu + 1, last_cpu + 1, last_cpu, last_cpu, training, optimizer,
-           shared ? 0 : 1, perc, shared ? "true" : "false", optimizer_threads);
+  snprintf(text, size, kPlan, model, last_cpu + 1, last_cpu + 1, last_cpu, last_cpu,
+           shared ? "true" : "false", home, training, optimizer, shared ? 0 : 1, perc,
+           shared ? "true" : "false", optimizer_threads);
   const char* const path = write_file(text);
   free(text);
   return path;
 }
 
-const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
-                           double perc) {
-  return write_plan_of("", MAX_CPUS * 2 - 1, training, optimizer, shared, optimizer_threads, perc);
+const char* write_plan_for(const char* home, const char* training, const char* optimizer, int shared,
+                           int optimizer_threads, double perc) {
+  return write_plan_of("", MAX_CPUS * 2 - 1, home, training, optimizer, shared, optimizer_threads, perc);
 }
 
-const char* write_plan_of_model(const char* model) { return write_plan_of(model, 0, "0", "0", 1, 1, 0.5); }
+const char* write_plan_of_model(const char* model) {
+  return write_plan_of(model, 0, "0", "0", "0", 1, 1, 0.5);
+}
 
 const char* write_plan(enum plan_kind kind, const char** optimizer) {
   static int cpus[MAX_CPUS];
   const size_t count = allowed_cpus(cpus);
   const int shared = kind == PLAN_SHARED || count == 1;
   char* const training = list_of(cpus, shared ? count : 1);
+  char* const home = list_of(cpus, count);
   char* const rest = shared ? strdup(training) : list_of(cpus + 1, count - 1);
   const double perc = ((shared ? (double)count : 1.0) - 0.5) / (double)count;
-  const char* const path =
-      write_plan_of("", cpus[count - 1], training, rest, shared, (int)(shared ? count : count - 1), perc);
+  const char* const path = write_plan_of("", cpus[count - 1], home, training, rest, shared,
+                                         (int)(shared ? count : count - 1), perc);
+  free(home);
   free(training);
   if (optimizer != NULL) {
     *optimizer = rest;

@@ -46,8 +46,8 @@ enum plan_kind { PLAN_SPLIT, PLAN_SHARED };
 const char* write_plan(enum plan_kind kind, const char** optimizer);
 
 /* Writes such a plan with the given CPU lists, for a machine with thousands of CPUs. It must be refused. */
-const char* write_plan_for(const char* training, const char* optimizer, int shared, int optimizer_threads,
-                           double perc);
+const char* write_plan_for(const char* home, const char* training, const char* optimizer, int shared,
+                           int optimizer_threads, double perc);
 
 /* Writes a plan that was made on a machine with this CPU model. */
 const char* write_plan_of_model(const char* model);

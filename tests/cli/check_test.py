@@ -118,23 +118,6 @@ class Check(CommandTest):
         refused = self.run_tune("explain", *node, "plan.json")
         self.assert_refused(refused, USAGE, "--sysroot names the machine of --homes and --report")
 
-    def test_former_format_is_noted(self):
-        plan = self.make_plan()
-        plan["schema"] = "zf-plan/1"
-        for rank in plan["ranks"]:
-            del rank["home"]
-        (self.folder / "plan.json").write_text(json.dumps(plan))
-        result = self.run_tune("plan", "--from", "plan.json", "-o", "new.json")
-        self.assert_exit(result, DONE)
-        self.assertIn("plan.json has format zf-plan/1: mode overlap and framework unknown are assumed\n",
-                      result.stderr)
-        for command in (["check"], ["explain"], ["doctor", "--plan"]):
-            result = self.run_tune(*command, "plan.json")
-            self.assert_exit(result, DONE)
-            self.assertEqual(result.stderr,
-                             "plan.json has format zf-plan/1: mode overlap and framework unknown are assumed; "
-                             "`zf-tune plan --from plan.json -o plan.json` writes it anew\n")
-
 
 class Bandwidth(CommandTest):
     """Against evidence made fifty times slower, and fifty times faster, than this machine is. A busy one can be twelve

@@ -77,25 +77,6 @@ class Exec(CommandTest):
         self.assertTrue(fitted["intent"]["shared"])
         self.assertEqual(fitted["ranks"], plan["ranks"])
 
-    def test_plan_of_the_former_format_goes_on_working(self):
-        plan = self.read_plan()
-        plan["schema"] = "zf-plan/1"
-        for field in ("mode", "framework"):
-            del plan["workload"][field]
-        for field in ("shared", "state_format"):
-            del plan["intent"][field]
-        for rank in plan["ranks"]:
-            del rank["home"]
-        (self.folder / "plan.json").write_text(json.dumps(plan))
-        result = self.run_exec(*CPUS_ALLOWED)
-        self.assert_exit(result, DONE)
-        self.assertEqual(parse_cpus(result.stdout.split()[1]), parse_cpus(self.home["cpus"]))
-        (said,) = self.said_by(result)
-        self.assertIn("zf-plan/1", said)
-        rewritten = self.make_plan("--from", "plan.json")
-        self.assertEqual(rewritten["schema"], "zf-plan/2")
-        self.assertEqual(self.said_by(self.run_exec("true")), [])
-
     def test_binding_travels_in_one_variable(self):
         variables = self.variables_of()
         line = variables["ZF_BINDING"]

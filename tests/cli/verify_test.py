@@ -219,12 +219,3 @@ class Verify(CommandTest):
         trainer = self.start_divided(str(min(os.sched_getaffinity(0))), ZF_RANK="0", ZF_BINDING="nonsense")
         (drift,) = self.verify("--pid", trainer.pid, code=STALE)["drift"]
         self.assertIn("ZF_BINDING: does not begin with zf-binding/1", drift["what"])
-
-    def test_former_format_is_noted(self):
-        self.plan["schema"] = "zf-plan/1"
-        (self.folder / "plan.json").write_text(json.dumps(self.plan))
-        self.start("with an optimizer")
-        result = self.run_tune("verify", "--job", "plan.json")
-        self.assert_exit(result, DONE)
-        self.assertIn("has format zf-plan/1", result.stderr)
-        self.assertEqual(len(result.stderr.splitlines()), 1)

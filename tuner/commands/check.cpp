@@ -9,6 +9,7 @@
 #include "commands/shared_arguments.hpp"
 #include "machine/visible_gpus.hpp"
 #include "measure/bandwidth.hpp"
+#include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "planning/node_facts.hpp"
 #include "planning/other_homes.hpp"
@@ -86,7 +87,7 @@ Exit check_run(const Arguments& arguments) {
     throw Error(Exit::usage, "zf-tune check: --strict does nothing without --bandwidth",
                 "add --bandwidth, or leave out --strict");
   }
-  const Plan plan = load_plan_and_note_format(path);
+  const Plan plan = load_plan(path);
   const GpusOfRanks gpus = arguments.has("no-gpus") ? GpusOfRanks::left_out : GpusOfRanks::compared;
   const Extent extent = arguments.has("whole-node") ? Extent::whole_node : Extent::allocation;
   MachineSource source = machine_source(arguments);

@@ -79,9 +79,6 @@ Exit doctor_run(const Arguments& arguments) {
   if (!patient.binding) count_ranks_and_cores(patient.sysroot, patient);
   weigh_plan(machine_source(arguments), patient);
   if (!speaks_for_node(patient.environment)) patient.ranks = 0;
-  if (patient.plan) {
-    if (const auto note = former_format_note(*patient.plan, *plan)) print_stderr("{}\n", one_line(*note));
-  }
   const auto diagnoses = examine(patient);
   print_stdout("{}", format == Format::json ? diagnosis_json(diagnoses)
                                             : diagnosis_text(diagnoses, list_columns(STDOUT_FILENO)));

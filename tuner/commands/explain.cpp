@@ -12,6 +12,7 @@
 #include "machine/machine.hpp"
 #include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
 #include "report/explain_homes.hpp"
 #include "simulate/simulated_machine.hpp"
 
@@ -88,7 +89,7 @@ Exit explain_run(const Arguments& arguments) {
   const std::filesystem::path path = named_or_default_plan(arguments);
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
-  const Plan plan = load_plan_and_note_format(path);
+  const Plan plan = load_plan(path);
   const std::size_t width = page_width(arguments, STDOUT_FILENO);
   print_stdout("{}", explain(plan, width));
   if (arguments.has("homes")) print_homes(plan, named, width);

@@ -12,6 +12,7 @@
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
 
 namespace zf {
 namespace {
@@ -61,7 +62,7 @@ Exit export_run(const Arguments& arguments) {
     if (config) need_another_file(output, *config, "the configuration that the plan is merged into");
     need_no_plan(output, "-o");
   }
-  const Plan plan = load_plan_and_note_format(path);
+  const Plan plan = load_plan(path);
   ExportRequest request{plan, std::filesystem::absolute(path), arguments.integer("rank", 0, 65535)};
   if (config) request.config = ConfigFile{*config, read_text_file(*config)};
   const Export result = export_plan(*consumer, request);

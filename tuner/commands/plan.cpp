@@ -101,8 +101,6 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   Plan plan = load_plan(from);
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
-  const auto assumptions = former_format_assumptions(plan, from);
-  if (assumptions && !arguments.has("quiet")) print_stderr("{}\n", one_line(*assumptions));
   MachineSource source = source_for_planning(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
   const Machine machine = read_machine_and_ask_nvml(source);

@@ -54,7 +54,6 @@ Exit publish_run(const Arguments& arguments) {
   const Machine machine = read_machine(source);
   const MachineClass node = machine_class_of(machine.topology);
   const ClassPlan found = find_class_plan(node, folder, memory);
-  if (const auto note = former_format_note(found.plan, found.path)) print_stderr("{}\n", one_line(*note));
   const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine);
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
   publish_text_file(target, print_plan(plan));

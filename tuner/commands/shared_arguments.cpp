@@ -57,12 +57,6 @@ std::filesystem::path named_or_default_plan(const Arguments& arguments) {
                                        : std::filesystem::path(arguments.positionals.front());
 }
 
-Plan load_plan_and_note_format(const std::filesystem::path& path) {
-  Plan plan = load_plan(path);
-  if (const auto note = former_format_note(plan, path)) print_stderr("{}\n", one_line(*note));
-  return plan;
-}
-
 std::optional<int> ranks_argument(const Arguments& arguments) { return arguments.integer("ranks", 1, 4096); }
 
 OptionSpec ranks_option() {

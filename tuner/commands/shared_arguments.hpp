@@ -32,10 +32,6 @@ std::filesystem::path default_plan(std::string_view how);
 /// Returns the plan that the command's argument names, else default_plan().
 std::filesystem::path named_or_default_plan(const Arguments& arguments);
 
-/// Reads a plan. Prints a note to stderr if it has the former format (former_format_note()). Throws as
-/// load_plan() does.
-Plan load_plan_and_note_format(const std::filesystem::path& path);
-
 /// Returns the value of --ranks, 1 to 4096; nothing if it was not given.
 std::optional<int> ranks_argument(const Arguments& arguments);
 

@@ -12,6 +12,7 @@
 #include "commands/terminal.hpp"
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
+#include "plan/plan_json.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 #include "trial/trial_file.hpp"
@@ -115,7 +116,7 @@ Exit trial_run(const Arguments& arguments) {
   const PlanOutput output(arguments);
   const auto named = arguments.text("plan");
   const std::string path = named ? *named : default_plan(" with --plan").string();
-  const Plan from = load_plan_and_note_format(path);
+  const Plan from = load_plan(path);
   MachineSource source;
   source.keep_isolated = from.intent.isolated;
   const bool quiet = arguments.has("quiet");

@@ -45,23 +45,6 @@ CommandSpec verify_spec() {
       1};
 }
 
-/// Prints a note for each plan of the former format that the job is compared with. A plan that cannot be read
-/// is not this function's matter.
-void note_former_formats(const std::vector<JobProcess>& job,
-                         const std::optional<std::filesystem::path>& named) {
-  std::set<std::filesystem::path> paths;
-  if (named) paths.insert(*named);
-  for (const JobProcess& member : job) {
-    if (!named && !member.binding && !member.plan.empty()) paths.insert(member.plan);
-  }
-  for (const std::filesystem::path& path : paths) {
-    try {
-      if (const auto note = former_format_note(load_plan(path), path)) print_stderr("{}\n", one_line(*note));
-    } catch (const Error&) {
-    }
-  }
-}
-
 /// Returns the processes that are compared with the plan. A process that zf-tune exec did not start has none,
 /// but its threads can be watched: then a note says so.
 std::vector<JobProcess> find_processes(const SysRoot& sysroot, std::optional<int> pid,
@@ -102,7 +85,6 @@ Exit verify_run(const Arguments& arguments) {
   const SysRoot sysroot;
   const auto job = find_processes(sysroot, pid, arguments, plan);
   const auto drifts = verify_job(job, plan);
-  note_former_formats(job, plan);
   const bool says_json = format == Format::json;
   if (!says_json && !job.empty())
     print_stdout("{}", wrapped(verification_text(job, drifts), list_columns(STDOUT_FILENO)));

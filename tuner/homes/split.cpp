@@ -72,7 +72,6 @@ std::vector<bool> training_members(const Home& home, const std::vector<bool>& po
 int pool_cores_of(const SplitShape& shape, int cores) {
   int pool = shape.pool_cores;
   if (shape.control == Control::half) pool = cores / 2;  // DeepSpeed rounds training's half up
-  if (shape.control == Control::two_reserved) pool = cores - 2;
   if (shape.control == Control::eighty_twenty) {
     const double left = 1 - 0.8;  // as SuperOffload computes it: a little less than 0.2
     pool = cores - static_cast<int>(left * cores);
@@ -113,8 +112,6 @@ std::string label_of(const SplitShape& shape) {
       return "unbound";
     case Control::half:
       return "half and half";
-    case Control::two_reserved:
-      return "two reserved";
     case Control::eighty_twenty:
       return "80/20";
     case Control::shared:

@@ -88,7 +88,6 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
   if (const auto shortage = core_shortage(here.ranks, here.cores, seen); shortage && rank.value == 0)
     launch.notes.insert(launch.notes.begin(), "warning: " + in_words(*shortage));
   const std::string path = request.plan_path.string();
-  if (const auto note = former_format_note(plan, path)) launch.notes.push_back(*note);
   if (const auto note = gpus_note(here.binding, path)) launch.notes.push_back(*note);
   if (const auto note = visible_gpus_note(here, environment, path)) launch.notes.push_back(*note);
   return launch;

@@ -12,7 +12,7 @@
 namespace zf {
 
 /// Returns the GPUs of a plan's ranks, each once, as if they had been found here, by PCI address: for a rank,
-/// which does not look for live GPUs. A GPU without CPUs of its own (zf-plan/1) gets those of its NUMA node.
+/// which does not look for live GPUs. A GPU without CPUs of its own gets those of its NUMA node.
 std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology);
 
 /// Returns the GPUs of the ranks of a plan that moves to this allocation. Every process that asks gets the

@@ -6,10 +6,10 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "os/file.hpp"
+#include "plan/field_check.hpp"
 #include "plan/json_reader.hpp"
 #include "plan/json_writer.hpp"
 #include "plan/workload_fields.hpp"
-#include "plan/workload_json.hpp"
 
 namespace zf {
 
@@ -30,7 +30,7 @@ void fields(Io& io, Struct& recorded) {
 template <class Io, MaybeConst<WorkloadFile> Struct>
 void fields(Io& io, Struct& file) {
   fields(io, file.workload);
-  io.added("estimates", file.estimates);
+  io.optional("estimates", file.estimates);
   io.optional("recorded", file.recorded);
   io.required("source", file.source);
 }
@@ -38,7 +38,6 @@ void fields(Io& io, Struct& file) {
 namespace {
 
 constexpr const char* kSchema = "zf-workload/2";
-constexpr const char* kFormerSchema = "zf-workload/1";
 
 /// Returns the fields that may be an estimate: all figures and choices of a workload.
 std::vector<std::string> estimable_fields() {
@@ -115,10 +114,11 @@ WorkloadFile load_workload_file(const std::filesystem::path& path) {
   const JsonDocument document(read_text_file(path), name);
   Keys keys = keys_of<WorkloadFile>();
   keys.all.insert(keys.all.begin(), "schema");
-  const Field file = document.root().schema({kSchema, kFormerSchema}).need_keys(keys);
-  const bool former = file["schema"].text() == kFormerSchema;
+  const Field file = document.root().schema({kSchema}).need_keys(keys);
   WorkloadFile read;
-  read.workload = read_workload_fields(file, former ? kFormerMode : kDefaultMode);
+  JsonReader reader(file);
+  fields(reader, read.workload);
+  if (const auto found = check_fields(read.workload)) file.fail_at(found->field, found->what);
   if (file.has("estimates")) read.estimates = read_estimates(file["estimates"]);
   if (file.has("recorded")) read_value(file["recorded"], read.recorded);
   read.source = file["source"].text();

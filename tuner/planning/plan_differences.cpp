@@ -90,22 +90,4 @@ std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& ma
   return differences;
 }
 
-std::optional<std::string> former_format_assumptions(const Plan& plan, const std::filesystem::path& path) {
-  if (plan.schema == kPlanSchema) return std::nullopt;
-  std::string assumptions = format_text("mode {}", name_of(plan.workload.mode));
-  if (plan.workload.framework == Framework::unknown) assumptions += " and framework unknown";
-  return format_text("{} has format {}: {} {} assumed", path.string(), plan.schema, assumptions,
-                     plan.workload.framework == Framework::unknown ? "are" : "is");
-}
-
-std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path) {
-  const auto assumptions = former_format_assumptions(plan, path);
-  if (!assumptions) return std::nullopt;
-  const bool has_gpus =
-      std::ranges::any_of(plan.ranks, [](const auto& rank) { return rank.gpu.has_value(); });
-  const std::string file = shell_quoted(path.string());
-  return format_text("{}{}; `zf-tune plan --from {} -o {}` writes it anew", *assumptions,
-                     has_gpus ? ", and a GPU counts as near all CPUs of its NUMA node" : "", file, file);
-}
-
 }  // namespace zf

@@ -27,12 +27,4 @@ std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& ma
                                              GpusOfRanks gpus = GpusOfRanks::compared,
                                              Extent extent = Extent::allocation);
 
-/// Returns a sentence for a plan that was read from a file of the former format: what is assumed for what the
-/// file does not say. Returns nothing for a plan of the present format. The sentence has no line end; `path`
-/// is the file's name as the user gave it.
-std::optional<std::string> former_format_assumptions(const Plan& plan, const std::filesystem::path& path);
-
-/// Returns the same for a program that obeys the plan as it is, with the command that writes the plan anew.
-std::optional<std::string> former_format_note(const Plan& plan, const std::filesystem::path& path);
-
 }  // namespace zf

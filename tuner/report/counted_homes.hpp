@@ -13,7 +13,7 @@ namespace zf {
 
 class CountedHomes {
  public:
-  /// GPUs are those of the plan; a GPU without CPUs (zf-plan/1) has those of its node. Precondition: the plan
+  /// GPUs are those of the plan; a GPU without CPUs has those of its node. Precondition: the plan
   /// is for the topology's class.
   CountedHomes(const Plan& plan, const Topology& topology);
   CountedHomes(const CountedHomes&) = delete;

@@ -19,7 +19,7 @@ struct HomesPart {
 /// Returns two tables: for each rank what its home has in each point, in the order in which the points count
 /// (homes/home_points.hpp), under their sentences; and which wishes are met and what the others lack
 /// (home_wishes.hpp), ranks of which the same is true in one line. Points of which nothing is known are left
-/// out. GPUs are those of the plan; a GPU without CPUs (zf-plan/1) has those of its node. Precondition: the
+/// out. GPUs are those of the plan; a GPU without CPUs has those of its node. Precondition: the
 /// plan is for the topology's class.
 std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology);
 

@@ -31,9 +31,9 @@ SimulatedMemory read_memory(const Field& field) {
 }
 
 SimulatedNoise read_noise(const Field& field) {
-  field.object({"relative", "outlier_rate", "outlier_factor", "visit", "drift", "drift_period_s"}, {"visit"});
+  field.object({"relative", "outlier_rate", "outlier_factor", "visit", "drift", "drift_period_s"});
   SimulatedNoise noise;
-  if (field.has("visit")) noise.visit = number_between(field["visit"], 0, 0.3);
+  noise.visit = number_between(field["visit"], 0, 0.3);
   noise.relative = number_between(field["relative"], 0, 0.3);
   noise.outlier_rate = number_between(field["outlier_rate"], 0, 0.5);
   noise.outlier_factor = number_between(field["outlier_factor"], 1, 100);
@@ -111,7 +111,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   const JsonDocument document(read_text_file(path), name);
   const Field file =
       document.root()
-          .schema({"zf-machine/2", "zf-machine/1"})
+          .schema({"zf-machine/2"})
           .object({"schema", "name", "source", "topology", "workload", "ranks", "gpu_nodes", "kinds",
                    "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
                   {"kinds", "slow_node"});

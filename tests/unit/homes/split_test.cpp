@@ -119,7 +119,6 @@ TEST(Split, TrainingKeepsTheFastCoresWhateverTheirNumbers) {
 TEST(Split, TheControlsAreWhatPeopleUse) {
   const auto homes = homes_on({.cores_per_l3 = 9}, 1);
   EXPECT_EQ(split_home(homes[0], {.control = Control::half}).reserved_cores, 5) << "DeepSpeed rounds up";
-  EXPECT_EQ(split_home(homes[0], {.control = Control::two_reserved}).reserved_cores, 2);
   EXPECT_EQ(split_home(homes[0], control_shape(Control::eighty_twenty)).pool_cores, 8)
       << "SuperOffload rounds training's fifth down";
   const RankSplit shared = split_home(homes[0], control_shape(Control::shared));

@@ -155,8 +155,7 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/evidence/samples/2/candidate", 9)},
       {"plan.json: warnings[0]: is a list, not a text", changed("/warnings/0", json::array())},
       {"plan.json: schema: is missing", without("/schema")},
-      {"plan.json: schema: is \"zf-plan/3\"; it must be \"zf-plan/2\" or \"zf-plan/1\"",
-       changed("/schema", "zf-plan/3")},
+      {"plan.json: schema: is \"zf-plan/3\"; it must be \"zf-plan/2\"; ", changed("/schema", "zf-plan/3")},
       {"plan.json: workload.mode: is \"late\"; it must be one of overlap, exact, backward, wait",
        changed("/workload/mode", "late")},
       {"plan.json: workload.framework: is \"jax\"; it must be one of native, ",
@@ -174,24 +173,6 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
   for (const auto& c : cases) EXPECT_THAT(refusal(c.plan.dump()), StartsWith(c.says));
 }
 
-TEST(PlanJson, TheFormerFormatIsOverlapAndUnknownWithBothSidesAsItsHome) {
-  json former = sound();
-  former["schema"] = "zf-plan/1";
-  for (const char* field : {"mode", "framework"}) former["workload"].erase(field);
-  for (const char* field : {"shared", "state_format"}) former["intent"].erase(field);
-  for (json& rank : former["ranks"]) rank.erase("home");
-  const Plan plan = parse_plan(former.dump(), "plan.json");
-  EXPECT_EQ(plan.schema, "zf-plan/1");
-  EXPECT_EQ(plan.workload.mode, Mode::overlap);
-  EXPECT_EQ(plan.workload.framework, Framework::unknown);
-  EXPECT_EQ(plan.ranks[0].home.cpus, plan.ranks[0].both_sides());
-  EXPECT_EQ(plan.ranks[0].home.threads, 16) << "11 cores train and 5 run the pool";
-  EXPECT_THAT(print_plan(plan), StartsWith("{\n  \"schema\": \"zf-plan/2\",")) << "written as the new one";
-  Plan rewritten = parse_plan(print_plan(plan), "plan.json");
-  rewritten.schema = plan.schema;
-  EXPECT_EQ(rewritten, plan);
-}
-
 TEST(PlanJson, AnotherVersionIsNamedBeforeItsOtherFields) {
   json plan = changed("/schema", "zf-plan/9");
   plan["novelty"] = 1;
@@ -201,7 +182,7 @@ TEST(PlanJson, AnotherVersionIsNamedBeforeItsOtherFields) {
 
 TEST(PlanJson, WhatIsNoJsonSaysWhere) {
   EXPECT_THAT(refusal(""), StartsWith("plan.json: is not JSON: line 1, column 1"));
-  EXPECT_THAT(refusal("{\n  \"schema\": \"zf-plan/1\",\n  \"made\""),
+  EXPECT_THAT(refusal("{\n  \"schema\": \"zf-plan/2\",\n  \"made\""),
               StartsWith("plan.json: is not JSON: line 3, column 9"));
   EXPECT_THAT(refusal("{\"schema\": 1e999}"), StartsWith("plan.json: is not JSON: number overflow"));
   EXPECT_THAT(refusal(print_plan(make_plan()) + std::string(1, '\0')), HasSubstr("NUL byte"));
@@ -271,12 +252,9 @@ TEST(PlanJson, EveryFieldOfAWrongTypeOrMissingIsRefused) {
     if (sound()[path.parent_pointer()].is_array()) continue;
     const bool optional = path.back() == "cpu_quota" || path.back() == "memory_bytes" ||
                           path.back() == "pool_kind" || path.back() == "trial" || path.back() == "gpu" ||
-                          path.back() == "notes" || path.back() == "node" || path.back() == "mode" ||
-                          path.back() == "framework" || path.back() == "home" ||
-                          path.back() == "forward_share" || path.back() == "estimate_round" ||
-                          (path.back() == "shared" && path.to_string().starts_with("/trial")) ||
-                          path.to_string() == "/intent/shared" || path.back() == "state_format" ||
-                          path.to_string() == "/workload/training" || path.to_string() == "/choice/candidate";
+                          path.back() == "notes" || path.back() == "node" || path.back() == "forward_share" ||
+                          path.back() == "estimate_round" || path.to_string() == "/workload/training" ||
+                          path.to_string() == "/choice/candidate";
     EXPECT_EQ(refusal(without(path.to_string()).dump()).empty(), optional) << "without " << path.to_string();
     EXPECT_NE(refusal(changed(path.parent_pointer().to_string() + "/unknown", 1).dump()), "");
   }

@@ -44,10 +44,6 @@ class OneChanged {
     visit(member);
   }
   template <class Value, class... Rules>
-  void added(const char* key, Value& member, const Rules&...) {
-    required(key, member);
-  }
-  template <class Value, class... Rules>
   void optional(const char* key, Value& member, const Rules&...) {
     required(key, member);
   }

@@ -61,20 +61,11 @@ class SchemaWalker {
     EXPECT_EQ(object.value("additionalProperties", true), false) << path_;
     for (const json& key : object.at("required")) required_.insert(key.get<std::string>());
     for (const auto& [key, ignored] : object.at("properties").items()) properties_.insert(key);
-    if (path_ == ".workload.training") {  // what only the former format has
-      properties_.erase("copy_bytes");
-      for (const json& key : object.at("oneOf").at(0).at("required"))
-        required_.insert(key.get<std::string>());
-    }
   }
 
   template <class Value, class Rule = Any>
   void required(const std::string& key, const Value& member, Rule rule = {}) {
     visit(key, member, rule, true);
-  }
-  template <class Value, class Rule = Any>
-  void added(const std::string& key, const Value& member, Rule rule = {}) {
-    visit(key, member, rule, false);
   }
   template <class Value, class Rule = Any>
   void optional(const std::string& key, const Value& member, Rule rule = {}, const Value& absent = {}) {

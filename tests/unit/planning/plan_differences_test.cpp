@@ -163,32 +163,5 @@ TEST(PlanDifferences, GpusOfOneNodeNearOtherCpus) {
                                       print(here.topology.gpus[0].local_cpus))));
 }
 
-TEST(FormerFormat, IsNotedWithTheCommandThatWritesThePlanAnew) {
-  Plan plan;
-  EXPECT_EQ(former_format_note(plan, "plan.json"), std::nullopt);
-  plan.schema = kFormerPlanSchema;
-  plan.workload.mode = kFormerMode;
-  EXPECT_EQ(former_format_note(plan, "plan.json"),
-            "plan.json has format zf-plan/1: mode overlap and framework unknown are assumed; `zf-tune plan "
-            "--from plan.json -o plan.json` writes it anew");
-  EXPECT_THAT(former_format_note(plan, "my plan.json").value_or(""),
-              HasSubstr("--from 'my plan.json' -o 'my plan.json'"));
-  plan.ranks.emplace_back().gpu.emplace();
-  EXPECT_THAT(former_format_note(plan, "plan.json").value_or(""),
-              HasSubstr("are assumed, and a GPU counts as near all CPUs of its NUMA node; `zf-tune"));
-}
-
-TEST(FormerFormat, NamesOnlyWhatIsAssumed) {
-  Plan plan;
-  EXPECT_EQ(former_format_assumptions(plan, "plan.json"), std::nullopt);
-  plan.schema = kFormerPlanSchema;
-  plan.workload.mode = kFormerMode;
-  EXPECT_EQ(former_format_assumptions(plan, "plan.json"),
-            "plan.json has format zf-plan/1: mode overlap and framework unknown are assumed");
-  plan.workload.framework = Framework::torch;
-  EXPECT_EQ(former_format_assumptions(plan, "plan.json"),
-            "plan.json has format zf-plan/1: mode overlap is assumed");
-}
-
 }  // namespace
 }  // namespace zf
