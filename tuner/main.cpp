@@ -89,10 +89,10 @@ Exit run_with_arguments(const Command& command, const zf::Arguments& arguments) 
 /// Runs tune for somebody who named no command: messages name none either, and --version may follow options.
 Exit run_unnamed(Command tune, const std::vector<std::string>& words) {
   tune.spec.options.push_back({"version", 'V', "", "print the version"});
-  tune.spec.positionals = 1;
+  tune.spec.wraps_command = true;  // the first word that is no option ends them
   try {
     const zf::Arguments arguments = zf::parse_arguments(tune.spec, words);
-    if (!arguments.positionals.empty()) refuse_late_word(arguments.positionals.front(), words.front());
+    if (!arguments.wrapped.empty()) refuse_late_word(arguments.wrapped.front(), words.front());
     return run_with_arguments(tune, arguments);
   } catch (const Error& error) {
     constexpr std::string_view kLead = "zf-tune tune: ";
@@ -111,23 +111,26 @@ std::string advice_for(const std::string& word) {
   return zf::did_you_mean(word, names).value_or("see zf-tune --help");
 }
 
-/// Moves --local_rank=N, which DeepSpeed's launcher puts before our own words, behind the command's name.
-void move_local_rank(std::vector<std::string>& words) {
-  const auto is_option = [](const std::string& word) {
-    return word.starts_with("--local_rank") || word.starts_with("--local-rank");
+/// Moves the command's name before these options: --local_rank=N, which DeepSpeed's launcher puts before our
+/// own words, and --plan.
+void move_name_to_front(std::vector<std::string>& words) {
+  const auto is_movable = [](std::string_view word) {
+    const std::string_view name = word.substr(0, word.find('='));
+    return name == "--local_rank" || name == "--local-rank" || name == "--plan" || name == "-p";
   };
-  if (words.empty() || !is_option(words.front())) return;
-  const std::size_t option_words = words.front().find('=') == std::string::npos ? 2 : 1;
-  if (words.size() <= option_words) return;
-  std::rotate(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(option_words),
-              words.begin() + static_cast<std::ptrdiff_t>(option_words) + 1);
+  std::size_t at = 0;
+  while (at < words.size() && is_movable(words[at])) at += words[at].find('=') == std::string::npos ? 2 : 1;
+  if (at >= words.size() || words[at].starts_with('-')) return;
+  const auto name = words.begin() + static_cast<std::ptrdiff_t>(at);
+  std::rotate(words.begin(), name, name + 1);
 }
 
 Exit run(std::vector<std::string> words) {
-  move_local_rank(words);
+  move_name_to_front(words);
   const std::string first = words.empty() ? "" : words.front();
   if (first == "--version" || first == "-V") return print_version();
   if (first == "--help" || first == "-h" || first == "help") {
+    if (words.size() > 1 && !words[1].starts_with('-')) return run({words[1], "--help"});
     zf::print_stdout("{}", overview());
     return Exit::done;
   }

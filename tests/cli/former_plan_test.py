@@ -98,7 +98,8 @@ class FormerPlan(CommandTest):
         plan["choice"]["candidate"] = measured["choice"]["candidate"]
         (self.folder / "plan.json").write_text(json.dumps(plan))
         before = self.text("plan.json")
-        result = self.run_tune("trial", "-t", "1", "--metric", "took ([0-9]+)", "--", "printf", "took 1\\ntook 1\\n")
+        result = self.run_tune("trial", "--trials", "1", "--metric", "took ([0-9]+)", "--",
+                               "printf", "took 1\\ntook 1\\n")
         self.assert_moved(result)
         self.assertEqual(self.text("plan.json.old"), before)
         self.assertIn("trial", self.read_plan())
@@ -126,7 +127,7 @@ class FormerPlan(CommandTest):
             self.make_measured(name, rounds=2)
         before = {path.name: path.read_text() for path in self.folder.iterdir()}
         for command in (["tune", "--budget", "40s"], ["plan"], ["plan", "--from", "plan.json", *NODE],
-                        ["trial", "-m", "x", "--", "touch", "started"]):
+                        ["trial", "--metric", "x", "--", "touch", "started"]):
             result = self.run_tune(*command, timeout=30)
             self.assert_refused(result, RUNTIME_ERROR)
             self.assertEqual(result.stderr, "zf-tune: plan.json: what is there cannot be kept: plan.json.old and "

@@ -2,7 +2,7 @@
 
 from zf_cli import DONE, USAGE, CommandTest
 
-NONE_HERE = "zf-tune: no plan.json here: make one with zf-tune tune, or name one"
+NONE_HERE = "zf-tune: no plan.json here: make one with zf-tune tune, or name one with --plan"
 
 
 class MissingPlan(CommandTest):
@@ -17,13 +17,13 @@ class MissingPlan(CommandTest):
         self.assert_says(NONE_HERE, "explain")
         self.assert_says(NONE_HERE, "check")
         self.assert_says(NONE_HERE, "export", "--for", "taskset")
-        self.assert_says(NONE_HERE + " with --plan", "exec", "--", "touch", "started")
-        self.assert_says(NONE_HERE + " with --plan", "trial", "-m", "x", "--", "touch", "started")
+        self.assert_says(NONE_HERE, "exec", "--", "touch", "started")
+        self.assert_says(NONE_HERE, "trial", "--metric", "x", "--", "touch", "started")
 
     def test_a_named_plan_that_is_not_there_is_named(self):
         said = "nix.json: No such file or directory; make a plan with zf-tune tune, or name another file"
         for words in (["explain", "nix.json"], ["check", "nix.json"], ["export", "nix.json", "--for", "taskset"],
-                      ["trial", "--plan", "nix.json", "-m", "x", "--", "touch", "started"],
+                      ["trial", "--plan", "nix.json", "--metric", "x", "--", "touch", "started"],
                       ["plan", "--from", "nix.json"], ["doctor", "--plan", "nix.json"]):
             self.assert_says(f"zf-tune: {said}", *words)
         self.assert_says(f"zf-tune: {self.folder.resolve()}/{said}", "exec", "-p", "nix.json", "--", "touch", "started")
@@ -33,7 +33,7 @@ class MissingPlan(CommandTest):
         self.assert_exit(result, DONE)
         self.assertEqual(result.stdout, "started\n")
         self.assertEqual(result.stderr, NONE_HERE.replace("zf-tune:", "zf-tune exec:") +
-                         " with --plan; going on, bound to nothing\n")
+                         "; going on, bound to nothing\n")
 
     def test_a_plan_of_the_environment_is_named(self):
         result = self.run_tune("exec", "--", "touch", "started", ZF_PLAN="nix.json")

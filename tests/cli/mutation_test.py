@@ -180,7 +180,7 @@ class Mutation(CommandTest):
     def test_runs_of_an_interrupted_trial(self):
         self.make_plan("--framework", "torch")  # then a trial has one split to try, and unbound
         job = 'echo run >>runs; [ "$(wc -l <runs)" = 2 ] && exit 9; for i in 1 2 3; do echo "took 10$i"; done'
-        trial = ("trial", "-t", "1", "-m", "took ([0-9]+)", "-o", "won.json", "--", "sh", "-c", job)
+        trial = ("trial", "--trials", "1", "--metric", "took ([0-9]+)", "-o", "won.json", "--", "sh", "-c", job)
         self.assert_exit(self.run_tune(*trial), RUNTIME_ERROR)
         self.try_files(["plan.json", "won.json.trial.json"], trial)
 

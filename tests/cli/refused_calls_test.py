@@ -85,8 +85,8 @@ class RefusedCalls(CommandTest):
         self.run_refused("exec", "--plan", "plan.json", "--", "true")
 
     def test_trial(self):
-        self.run_refused("trial", "-q", "-t", "1", "-m", "took ([0-9]+)", "-o", "tried.json", "--fresh", "--",
-                         "printf", "took 1\\ntook 1\\n", cases=FEW_CASES)
+        self.run_refused("trial", "-q", "--trials", "1", "--metric", "took ([0-9]+)", "-o", "tried.json",
+                         "--fresh", "--", "printf", "took 1\\ntook 1\\n", cases=FEW_CASES)
 
     def test_bench(self):
         self.run_refused("bench", "--threads", "1", "--params", "100k", "--rounds", "1", cases=FEW_CASES)

@@ -275,7 +275,7 @@ class Targets(CommandTest):
 
     def test_no_name_at_all(self):
         for words in (["tune", "--budget", "40s", "-o", ""], ["tune", "--budget", "40s", "--report", ""],
-                      ["plan", "-o", ""], ["trial", "-m", "x", "-o", "", "--", "true"],
+                      ["plan", "-o", ""], ["trial", "--metric", "x", "-o", "", "--", "true"],
                       ["publish", "--plans", ".", "--to", ""]):
             with self.subTest(words=words):
                 self.assert_no_target(*words)
@@ -291,7 +291,7 @@ class Targets(CommandTest):
         before = sorted(os.listdir(self.folder))
         for target in ("device", "fifo", "loop", "x" * 300):
             for words in (["tune", "--budget", "40s", "-o", target], ["tune", "--budget", "40s", "--report", target],
-                          ["plan", "-o", target], ["trial", "-m", "x", "-o", target, "--", "true"]):
+                          ["plan", "-o", target], ["trial", "--metric", "x", "-o", target, "--", "true"]):
                 with self.subTest(words=words):
                     self.assert_no_target(*words)
         self.assertEqual(sorted(os.listdir(self.folder)), before)

@@ -29,7 +29,7 @@ class Trial(zf_cli.CommandTest):
         return self.run_tune("trial", "--metric", METRIC, *arguments, "--", "sh", "-c", job, **keywords)
 
     def test_the_best_split_becomes_the_plan(self):
-        result = self.trial("-t", "2", "-o", "won.json")
+        result = self.trial("--trials", "2", "-o", "won.json")
         self.assert_exit(result, DONE)
         plan = self.read_plan("won.json")
         self.assert_sound(plan)
@@ -49,7 +49,7 @@ class Trial(zf_cli.CommandTest):
 
     def test_with_a_dash_stdout_has_the_plan_alone(self):
         self.write_framework("torch")
-        result = self.trial("-t", "1", "-o", "-")
+        result = self.trial("--trials", "1", "-o", "-")
         self.assert_exit(result, DONE)
         self.assertIn("trial", json.loads(result.stdout))
         self.assertIn("Tried by the job itself", result.stderr)
@@ -58,7 +58,7 @@ class Trial(zf_cli.CommandTest):
         self.write_framework("torch")
         with open("/dev/full", "w") as full:
             process = subprocess.run(
-                [zf_cli.BINARY, "trial", "-t", "1", "-o", "won.json", "--metric", METRIC, "--", "sh", "-c", JOB],
+                [zf_cli.BINARY, "trial", "--trials", "1", "-o", "won.json", "--metric", METRIC, "--", "sh", "-c", JOB],
                 cwd=self.folder, env=zf_cli.clean_environment(), stdout=full, stderr=subprocess.PIPE, text=True,
                 timeout=50, check=False)
         self.assertEqual(process.returncode, RUNTIME_ERROR, process.stderr)
@@ -74,7 +74,7 @@ class Trial(zf_cli.CommandTest):
     def test_each_run_is_bound_by_its_plan(self):
         self.write_framework("native")
         job = 'grep Cpus_allowed_list /proc/self/status >>seen; echo "$ZF_PLAN" >>plans; ' + JOB
-        self.assert_exit(self.trial("-t", "1", "-q", job=job), DONE)
+        self.assert_exit(self.trial("--trials", "1", "-q", job=job), DONE)
         bound = [line.split()[1] for line in (self.folder / "seen").read_text().splitlines()]
         training = self.made["ranks"][0]["training"]["cpus"]
         self.assertIn(training, bound)
@@ -86,7 +86,7 @@ class Trial(zf_cli.CommandTest):
         if "ZF_BINDING" not in self.run_tune("exec", "--dry-run", "--", "true").stdout:
             self.skipTest("this zf-tune exec does not know of frameworks")
         job = 'echo "${ZF_BINDING:-unbound}" "$(nproc)" "$OMP_NUM_THREADS" >>seen; ' + JOB
-        self.assert_exit(self.trial("-t", "1", "-q", job=job), DONE)
+        self.assert_exit(self.trial("--trials", "1", "-q", job=job), DONE)
         home = self.made["ranks"][0]["home"]
         seen = [line.split() for line in (self.folder / "seen").read_text().splitlines()]
         bound = [words for words in seen if words[0] == "zf-binding/1"]
@@ -99,7 +99,7 @@ class Trial(zf_cli.CommandTest):
 
     def test_a_torch_job_runs_under_the_plans_own_split_and_unbound(self):
         self.write_framework("torch")
-        result = self.trial("-t", "1")
+        result = self.trial("--trials", "1")
         self.assert_exit(result, DONE)
         self.assertIn("each run is started on its whole home", result.stderr)
         plan = self.read_plan()
@@ -111,7 +111,7 @@ class Trial(zf_cli.CommandTest):
 
     def test_several_ranks_without_exec_are_warned_of(self):
         self.make_plan("--ranks", "2")
-        result = self.trial("-t", "1")
+        result = self.trial("--trials", "1")
         self.assert_exit(result, DONE)
         self.assertEqual(result.stderr.count("warning: the command does not name zf-tune exec"), 1)
         self.assertTrue(any("does not name zf-tune exec" in warning for warning in self.read_plan()["warnings"]))
@@ -119,8 +119,8 @@ class Trial(zf_cli.CommandTest):
     def test_runs_of_another_trial_are_not_dropped_silently(self):
         """The first trial ends in its second run."""
         job = 'echo run >>runs; [ "$(wc -l <runs)" = 2 ] && exit 9; ' + JOB
-        self.assert_exit(self.trial("-t", "1", job=job), RUNTIME_ERROR)
-        result = self.trial("-t", "1", "--warmup", "2", job=job)
+        self.assert_exit(self.trial("--trials", "1", job=job), RUNTIME_ERROR)
+        result = self.trial("--trials", "1", "--warmup", "2", job=job)
         self.assert_exit(result, DONE)
         self.assertIn("the 1 run in plan.json.trial.json cannot be used: made with another --warmup. The next run "
                       "overwrites that file", result.stderr)
@@ -129,32 +129,32 @@ class Trial(zf_cli.CommandTest):
         cpus = os.sched_getaffinity(0)
         job = '[ -n "$ZF_PLAN" ] || echo "${ZF_BINDING:-none}" >>seen; ' + JOB
         outer = zf_cli.binding_line(cpus, {min(cpus)})
-        self.assert_exit(self.trial("-t", "1", "-q", job=job, ZF_BINDING=outer), DONE)
+        self.assert_exit(self.trial("--trials", "1", "-q", job=job, ZF_BINDING=outer), DONE)
         self.assertEqual((self.folder / "seen").read_text(), "none\n")
 
     def test_a_command_that_binds_itself_is_not_bound_before(self):
         (self.folder / "zf-tune").symlink_to(zf_cli.BINARY)
-        result = self.run_tune("trial", "-q", "-t", "1", "--metric", METRIC, "--", "./zf-tune", "exec", "--",
+        result = self.run_tune("trial", "-q", "--trials", "1", "--metric", METRIC, "--", "./zf-tune", "exec", "--",
                                "sh", "-c", JOB)
         self.assert_exit(result, DONE)
 
     def test_first_value_and_time_left_are_told(self):
-        result = self.trial("-t", "1")
+        result = self.trial("--trials", "1")
         self.assert_exit(result, DONE)
         self.assertRegex(result.stderr,
                          r"(?m)^--metric matches: the first value is \d+\n\[run 1 of \d, about .* left\] ")
         self.assertEqual(result.stderr.count("the first value"), 1)
-        self.assertNotIn("first value", self.trial("-t", "1", "-q").stderr)
+        self.assertNotIn("first value", self.trial("--trials", "1", "-q").stderr)
 
     def test_a_split_that_cannot_win_is_not_repeated(self):
         job = '[ "$(nproc)" -gt 1 ] && ms=900 || ms=100; for i in 1 2 3 4 5 6 7; do echo "step time: $ms ms"; done'
         self.write_framework("native")
-        result = self.trial("-t", "2", job=job)
+        result = self.trial("--trials", "2", job=job)
         self.assert_exit(result, DONE)
         runs = {candidate["median"]: len(candidate["runs"]) for candidate in self.read_plan()["trial"]["candidates"]}
         self.assertEqual(runs, {100: 2, 900: 1})
         self.assertIn("cannot win, with a median of 900: not repeated", result.stderr)
-        self.assert_exit(self.trial("-t", "2", "--run-to-end", job=job), DONE)
+        self.assert_exit(self.trial("--trials", "2", "--run-to-end", job=job), DONE)
         runs = [len(candidate["runs"]) for candidate in self.read_plan()["trial"]["candidates"]]
         self.assertEqual(set(runs), {2})
 
@@ -165,7 +165,7 @@ class Trial(zf_cli.CommandTest):
                '[ $ms = 100 ] || [ ! -e fast ] || sleep 60')
         self.write_framework("native")
         started = time.monotonic()
-        result = self.trial("-t", "2", job=job, timeout=60)
+        result = self.trial("--trials", "2", job=job, timeout=60)
         self.assert_exit(result, DONE)
         self.assertIn("cannot win, with a median of 900: stopped", result.stderr)
         self.assertLess(time.monotonic() - started, 50)
@@ -177,7 +177,7 @@ class Trial(zf_cli.CommandTest):
         """The third run of the first trial never ends by itself."""
         job = 'echo run >>runs; [ "$(wc -l <runs)" = 3 ] && sleep 60; ' + JOB
         process = subprocess.Popen(
-            [zf_cli.BINARY, "trial", "-t", "1", "--metric", METRIC, "--", "sh", "-c", job],
+            [zf_cli.BINARY, "trial", "--trials", "1", "--metric", METRIC, "--", "sh", "-c", job],
             cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True)
         runs = self.folder / "runs"
@@ -188,7 +188,7 @@ class Trial(zf_cli.CommandTest):
         _, said = process.communicate(timeout=20)
         self.assertEqual(process.returncode, RUNTIME_ERROR)
         self.assertIn("the same command goes on from here", said)
-        result = self.trial("-t", "1", job=job)
+        result = self.trial("--trials", "1", job=job)
         self.assert_exit(result, DONE)
         self.assertIn("going on with the 2 runs of an interrupted trial in plan.json.trial.json", result.stderr)
         candidates = self.read_plan()["trial"]["candidates"]
@@ -231,7 +231,7 @@ class Trial(zf_cli.CommandTest):
 
     def test_a_long_line_is_no_trouble(self):
         job = "head -c 1000000 /dev/zero | tr '\\0' x; echo; " + JOB
-        self.assert_exit(self.trial("-q", "-t", "1", job=job), DONE)
+        self.assert_exit(self.trial("-q", "--trials", "1", job=job), DONE)
         for candidate in self.read_plan()["trial"]["candidates"]:
             self.assertEqual([len(run) for run in candidate["runs"]], [3])
 
@@ -242,7 +242,7 @@ class Trial(zf_cli.CommandTest):
         self.assertIn("hanging", result.stderr)
 
     def test_a_job_that_needs_a_plan_goes_on_without_the_unbound_control(self):
-        self.assert_exit(self.trial("-t", "1", "-q", job='[ -n "$ZF_PLAN" ] || exit 1; ' + JOB), DONE)
+        self.assert_exit(self.trial("--trials", "1", "-q", job='[ -n "$ZF_PLAN" ] || exit 1; ' + JOB), DONE)
         plan = self.read_plan()
         self.assertTrue(any("the unbound control is missing" in warning for warning in plan["warnings"]))
         self.assertNotIn("unbound", [candidate["control"] for candidate in plan["trial"]["candidates"]])
@@ -284,7 +284,7 @@ class Trial(zf_cli.CommandTest):
             touch "$name"
         """
         process = subprocess.Popen(
-            [zf_cli.BINARY, "trial", "-t", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c", job],
+            [zf_cli.BINARY, "trial", "--trials", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c", job],
             cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, start_new_session=True)
         deadline = time.monotonic() + 20

@@ -37,14 +37,14 @@ class Tune(CommandTest):
 
     def test_params_beside_a_workload_are_refused(self):
         workload = SOURCE / "configs/workloads/qwen2.5-0.5b-2gpu.json"
-        self.assert_refused(self.run_tune("tune", "-w", workload, "-p", "3B"), USAGE, "--params", "--workload")
+        self.assert_refused(self.run_tune("tune", "-w", workload, "--params", "3B"), USAGE, "--params", "--workload")
 
     def test_a_model_of_hundreds_of_billions_of_parameters_gets_a_plan(self):
-        self.assert_exit(self.run_tune("tune", "-q", "--ranks", 1, "-p", "200B", "--budget", "1s"), DONE)
+        self.assert_exit(self.run_tune("tune", "-q", "--ranks", 1, "--params", "200B", "--budget", "1s"), DONE)
         self.assertGreater(self.read_plan()["workload"]["training"]["launches"], 1_000_000)
 
     def test_a_model_too_large_for_any_plan_is_refused_before_measuring(self):
-        result = self.run_tune("tune", "--ranks", 1, "-p", "8T")
+        result = self.run_tune("tune", "--ranks", 1, "--params", "8T")
         self.assert_refused(result, USAGE, "8T parameters on 1 rank", "training.gpu_ns", "--params")
         self.assertEqual(self.files(), [])
 

@@ -62,6 +62,24 @@ class Usage(CommandTest):
                 self.assertIn(f"zf-tune {command}" if command != "tune" else "zf-tune", result.stdout)
                 self.assertIn("--help", result.stdout)
 
+    def test_help_with_a_command_is_that_command_s(self):
+        for words in (("help", "exec"), ("--help", "exec"), ("-h", "exec")):
+            self.assertEqual(self.run_tune(*words).stdout, self.run_tune("exec", "--help").stdout)
+        self.assert_refused(self.run_tune("help", "exce"), USAGE, 'there is no command "exce"; did you mean exec?')
+
+    def test_a_letter_means_one_thing_in_all_commands(self):
+        letters = {}
+        for command in all_commands():
+            for names in options_in_help(self.run_tune(command, "--help").stdout):
+                if len(names) == 2:
+                    letters.setdefault(names[0], set()).add(names[1])
+        self.assertEqual({letter: names for letter, names in letters.items() if len(names) > 1}, {})
+        fixed = {"-p": "--plan", "-r": "--ranks", "-w": "--workload", "-m": "--model", "-t": "--threads"}
+        self.assertLessEqual({(letter, name) for letter, name in fixed.items()},
+                             {(letter, name) for letter, names in letters.items() for name in names})
+        spelt_out = {"--rounds", "--trials", "--warmup", "--watch", "--metric", "--pid", "--params"}
+        self.assertEqual(spelt_out & set().union(*letters.values()), set())
+
     def test_help_says_which_commands_refuse_another_machine(self):
         for command, refuses in (("tune", True), ("bench", True), ("plan", False), ("check", False)):
             with self.subTest(command=command):

@@ -34,13 +34,13 @@ CommandSpec bench_spec() {
       with_options_of_this_machine({
           {"threads", 't', "LIST",
            "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
-          {"params", 'p', "COUNT",
+          {"params", 0, "COUNT",
            "number of parameters that each pool, or all ranks together, step over, 16 bytes each in fp32 "
            "(default: enough for 1 GiB or four times the last-level caches, whichever is more; e.g. 128M)"},
-          {"ranks", 0, "LIST",
+          {"ranks", 'r', "LIST",
            "numbers of ranks that update at once, each on its home "
            "(default: none, pools alone; e.g. 1,2,4,8)"},
-          {"rounds", 'r', "N",
+          {"rounds", 0, "N",
            "visits to each pool size or split, in turn, of three samples each (default: 5; e.g. 10)"},
           {"state", 0, "FORMAT",
            "state format of the step, with fp32 gradients: " + all_names<StateFormat>() +

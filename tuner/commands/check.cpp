@@ -26,6 +26,7 @@ CommandSpec check_spec() {
       "fits; otherwise names every difference and exits with 3. If the plan fits and this version would cut "
       "the homes of its ranks better, it says what would be gained.",
       with_machine_options({
+          plan_option(),
           {"bandwidth", 0, "",
            "also run the plan's optimizer pools for up to 5 s, and say whether this node is slower than the "
            "one where the plan was measured"},
@@ -39,8 +40,7 @@ CommandSpec check_spec() {
            "compare the plan with this machine, and not with the CPUs, memory and quota that this process "
            "may use: for a daemon that is confined. If it is too confined for --bandwidth, it says so as if "
            "the measurements spread (default: compare with what is allowed here)"},
-      }),
-      1};
+      })};
 }
 
 /// The time limit of --bandwidth. It includes reading the machine and the plan.

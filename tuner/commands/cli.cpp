@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "commands/option_words.hpp"
+#include "text/command_line.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 
@@ -34,6 +35,16 @@ std::string full_name(const Arguments& arguments, const std::string& option) {
   return format_text("zf-tune {}: --{}", arguments.command, option);
 }
 
+/// Takes a plan that was given without --plan. Throws Error(usage) for a second one and for any other word.
+void take_words(const CommandSpec& spec, const std::vector<std::string>& words, Arguments& arguments) {
+  for (const std::string& word : words) {
+    if (!reads_plan(spec) || arguments.has("plan"))
+      throw Error(Exit::usage, format_text("zf-tune {}: \"{}\" is one argument too many", spec.name, word),
+                  see_help(spec));
+    arguments.options["plan"] = word;
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> Arguments::text(const std::string& option) const {
@@ -58,7 +69,7 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
     if (i > end || words[i] != "--") arguments.wrapped.push_back(words[i]);
   }
 
-  const std::string see = format_text("see zf-tune {} --help", spec.name);
+  std::vector<std::string> plain_words;
   try {
     const auto result = cxxopts_of(spec).parse(static_cast<int>(argv.size()), argv.data());
     arguments.help = result.count("help") > 0;
@@ -67,18 +78,20 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
       arguments.options[option.name] = option.value.empty() ? "true" : result[option.name].as<std::string>();
     }
     if (result.count("positional") > 0) {
-      arguments.positionals = result["positional"].as<std::vector<std::string>>();
+      plain_words = result["positional"].as<std::vector<std::string>>();
     }
   } catch (const cxxopts::exceptions::exception&) {
     // end_of_options() has accepted what this version of cxxopts does not.
-    throw Error(Exit::usage, format_text("zf-tune {}: the options cannot be read", spec.name), see);
+    throw Error(Exit::usage, format_text("zf-tune {}: the options cannot be read", spec.name),
+                see_help(spec));
   }
-  if (arguments.positionals.size() > spec.positionals) {
-    throw Error(Exit::usage,
-                format_text("zf-tune {}: \"{}\" is one argument too many", spec.name,
-                            arguments.positionals[spec.positionals]),
-                see);
+  const bool no_dashes = end == words.size() || words[end] != "--";
+  if (spec.wraps_command && no_dashes && !plain_words.empty() && !arguments.help) {
+    const std::string& plan = plain_words.front();
+    throw Error(Exit::usage, format_text("zf-tune {}: \"{}\" is a plan, not a command", spec.name, plan),
+                format_text("write zf-tune {} --plan {} -- COMMAND", spec.name, shell_quoted(plan)));
   }
+  take_words(spec, plain_words, arguments);
   return arguments;
 }
 

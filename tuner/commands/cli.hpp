@@ -16,21 +16,19 @@ struct OptionSpec {
 };
 
 struct CommandSpec {
-  std::string name;      ///< "exec"
-  std::string synopsis;  ///< after "zf-tune ": "exec --plan FILE [options] -- COMMAND [ARG ...]"
-  std::string summary;   ///< one or two sentences
-  std::vector<OptionSpec> options;
-  std::size_t positionals = 0;  ///< the largest number that the command takes
+  std::string name;                 ///< "exec"
+  std::string synopsis;             ///< after "zf-tune ": "exec --plan FILE [options] -- COMMAND [ARG ...]"
+  std::string summary;              ///< one or two sentences
+  std::vector<OptionSpec> options;  ///< a plan may also be given without --plan, if that is one of them
   bool wraps_command =
-      false;  ///< a command line follows "--", or begins with the first word that is no option
+      false;  ///< a command line follows "--", or begins with the first word that is no option (or plan)
 };
 
 /// The arguments that the user gave to one command.
 struct Arguments {
   std::string command;                         ///< CommandSpec::name, for messages
   std::map<std::string, std::string> options;  ///< by long name; a flag's value is "true"
-  std::vector<std::string> positionals;
-  std::vector<std::string> wrapped;  ///< the command line to run, for commands that wrap one
+  std::vector<std::string> wrapped;            ///< the command line to run, for commands that wrap one
   bool help = false;
 
   bool has(const std::string& option) const { return options.contains(option); }

@@ -21,13 +21,12 @@ namespace {
 
 CommandSpec doctor_spec() {
   return {"doctor",
-          "doctor [--plan FILE] [--format text|json] [--strict]",
+          "doctor [--format text|json] [--strict] [PLAN]",
           "Lists what will slow down a training job on this node, with a remedy for each finding. Watches "
           "the node for half a second and changes nothing.",
           {
-              {"plan", 'p', "FILE",
-               "examine the CPUs, threads and size of this plan, and treat the processes that run under it "
-               "as its job (default: examine all allowed CPUs)"},
+              plan_option("examine the CPUs, threads and size of this plan, and treat the processes that run "
+                          "under it as its job; also without --plan (default: examine all allowed CPUs)"),
               format_option(),
               {"strict", 0, "",
                "exit with 3 if a finding is worse than a note (default: exit with 0 whatever is found)"},

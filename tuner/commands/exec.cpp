@@ -25,8 +25,8 @@ CommandSpec exec_spec() {
       "Binds this process as a plan says, then runs COMMAND in its place: its exit status and its signals "
       "are those of COMMAND.",
       {
-          {"plan", 'p', "FILE", "the plan (default: $ZF_PLAN, else plan.json)"},
-          {"rank", 'r', "N",
+          plan_option("the plan; before --, also without --plan (default: $ZF_PLAN, else plan.json)"),
+          {"rank", 0, "N",
            "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
           {"cpus", 0, "WHOSE",
            "whose CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
@@ -57,9 +57,9 @@ CommandSpec exec_spec() {
 /// Returns the path as it was given: by --plan, by ZF_PLAN or by default. An empty ZF_PLAN counts as unset.
 /// Throws Error(usage) if none was given and there is no plan.json.
 std::filesystem::path plan_path(const Arguments& arguments, const Environment& environment) {
-  if (const auto given = arguments.text("plan")) return *given;
   const std::string variable = environment.get("ZF_PLAN").value_or("");
-  return variable.empty() ? default_plan(" with --plan") : std::filesystem::path(variable);
+  return variable.empty() || arguments.has("plan") ? named_or_default_plan(arguments)
+                                                   : std::filesystem::path(variable);
 }
 
 /// Returns a note if a Slurm job takes ./plan.json, which may be older than the job, because no plan was

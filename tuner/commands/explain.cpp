@@ -24,7 +24,8 @@ CommandSpec explain_spec() {
           "explain [--homes] [--report FILE] [--wide] [PLAN]",
           "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
           "measured, and why this split was chosen.",
-          {{"homes", 0, "",
+          {plan_option(),
+           {"homes", 0, "",
             "also say why each rank has its cores: what counts, what its home has of it, and what it lacks "
             "(default: no)"},
            report_option(),
@@ -36,8 +37,7 @@ CommandSpec explain_spec() {
            {"simulate", 0, "FILE",
             "the plan's machine, for --homes and --report: the simulated machine of this file (e.g. one of "
             "configs/machines)"},
-           wide_option()},
-          1};
+           wide_option()}};
 }
 
 /// Returns the machine of --homes and --report that an option names, if one does.

@@ -30,15 +30,15 @@ CommandSpec export_spec() {
           "Writes a plan (default: plan.json) as the options or settings of another launcher. Refuses if "
           "that launcher cannot express the plan.",
           {
+              plan_option(),
               {"for", 0, "WHO", help},
-              {"rank", 'r', "N", "only this rank (default: every rank, one line each; e.g. 0)"},
+              {"rank", 0, "N", "only this rank (default: every rank, one line each; e.g. 0)"},
               {"config", 0, "FILE",
                "with --for deepspeed: write this DeepSpeed configuration with the plan merged in, instead of "
                "the command (default: none; e.g. ds.json)"},
               {"output", 'o', "FILE", "file to write, - for standard output (default: -; e.g. ranks.txt)"},
               {"quiet", 'q', "", "print no notes, only errors"},
-          },
-          1};
+          }};
 }
 
 /// Throws Error(usage) if writing the export to `output` would replace `input`. `what` says what that is.

@@ -20,7 +20,7 @@ CommandSpec fit_spec() {
   options.push_back({"memory", 0, "SIZE",
                      "host memory that the job may use; other limits are then not looked at (default: the "
                      "smallest limit of "
-                     "this node; e.g. 512GiB)"});
+                     "this node; e.g. 512GiB, or 64GB for 64 x 10^9 bytes)"});
   options.push_back(format_option());
   options.push_back(wide_option());
   return {"fit", "fit --params N | --model DIR [options]",

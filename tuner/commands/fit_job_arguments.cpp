@@ -78,8 +78,7 @@ int usual_stage(StepMethod stepper) {
 
 std::vector<OptionSpec> fit_job_options() {
   return {
-      {"params", 'p', "COUNT",
-       "number of parameters of the whole model (default: those of --model; e.g. 70B)"},
+      {"params", 0, "COUNT", "number of parameters of the whole model (default: those of --model; e.g. 70B)"},
       {"model", 'm', "DIR",
        "folder of the model: the headers of its .safetensors files, else its config.json of type " +
            known_model_types() + " (default: none; e.g. Llama-3.1-8B)"},

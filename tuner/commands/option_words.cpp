@@ -56,7 +56,7 @@ class OptionWords {
       const OptionSpec* const option = option_named(spec_, "", word[i]);
       const std::string letter = format_text("-{}", word[i]);
       if (option == nullptr && i > 1)
-        refuse(format_text("there is no option {} in {}", letter, word), see_help());
+        refuse(format_text("there is no option {} in {}", letter, word), see_help(spec_));
       if (option == nullptr) refuse_unknown(word[1] == '=' ? word : word.substr(0, word.find('=')));
       if (option->value.empty()) continue;
       if (i + 1 == word.size()) return check_value(letter, *option, at);
@@ -89,13 +89,11 @@ class OptionWords {
     const std::string what = format_text("there is no option {}", typed);
     if (name.size() == 1) {  // one letter says too little of a name
       const bool is_letter = option_named(spec_, "", name.front()) != nullptr;
-      refuse(what, is_letter ? format_text("did you mean -{}?", name) : see_help());
+      refuse(what, is_letter ? format_text("did you mean -{}?", name) : see_help(spec_));
     }
     const auto meant = nearest(name, names);
-    refuse(what, meant ? format_text("did you mean --{}?", *meant) : see_help());
+    refuse(what, meant ? format_text("did you mean --{}?", *meant) : see_help(spec_));
   }
-
-  std::string see_help() const { return format_text("see zf-tune {} --help", spec_.name); }
 
   [[noreturn]] void refuse(std::string_view what, std::string_view next) const {
     throw Error(Exit::usage, format_text("zf-tune {}: {}", spec_.name, what), next);
@@ -111,13 +109,17 @@ class OptionWords {
 
 }  // namespace
 
+bool reads_plan(const CommandSpec& spec) { return option_named(spec, "plan", 0) != nullptr; }
+
+std::string see_help(const CommandSpec& spec) { return format_text("see zf-tune {} --help", spec.name); }
+
 std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words) {
   const OptionWords options(spec, words);
   std::size_t at = 0;
   while (at < words.size() && words[at] != "--") {
     if (is_option(words[at])) {
       at += options.check(at);
-    } else if (spec.wraps_command) {
+    } else if (spec.wraps_command && !(reads_plan(spec) && words[at].ends_with(".json"))) {
       break;
     } else {
       ++at;

@@ -10,9 +10,16 @@
 
 namespace zf {
 
+/// Returns whether the command has the option --plan. Then the plan may also stand alone: "check plan.json".
+bool reads_plan(const CommandSpec& spec);
+
+/// Returns what to do next after an argument that is wrong: "see zf-tune check --help".
+std::string see_help(const CommandSpec& spec);
+
 /// Returns the index of the word where the options end: "--", or the first word of a wrapped command, which
-/// is neither an option nor the value of one. Throws Error(usage) for the first word before it that cxxopts
-/// would not understand: an option that does not exist, one without its value, or a flag with one.
+/// is neither an option nor the value of one, nor a plan's file that ends in .json. Throws Error(usage) for
+/// the first word before it that cxxopts would not understand: an option that does not exist, one without its
+/// value, or a flag with one.
 std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::string>& words);
 
 }  // namespace zf

@@ -45,22 +45,20 @@ Machine read_machine_and_ask_nvml(const MachineSource& source) {
   return machine;
 }
 
-std::filesystem::path default_plan(std::string_view how) {
+std::filesystem::path named_or_default_plan(const Arguments& arguments) {
+  if (const auto named = arguments.text("plan")) return *named;
   std::filesystem::path path = "plan.json";
   std::error_code unknown;
   if (std::filesystem::status(path, unknown).type() != std::filesystem::file_type::not_found) return path;
-  throw Error(Exit::usage, format_text("no plan.json here: make one with zf-tune tune, or name one{}", how));
+  throw Error(Exit::usage, "no plan.json here: make one with zf-tune tune, or name one with --plan");
 }
 
-std::filesystem::path named_or_default_plan(const Arguments& arguments) {
-  return arguments.positionals.empty() ? default_plan("")
-                                       : std::filesystem::path(arguments.positionals.front());
-}
+OptionSpec plan_option(std::string help) { return {"plan", 'p', "FILE", std::move(help)}; }
 
 std::optional<int> ranks_argument(const Arguments& arguments) { return arguments.integer("ranks", 1, 4096); }
 
 OptionSpec ranks_option() {
-  return {"ranks", 'n', "N",
+  return {"ranks", 'r', "N",
           "number of training processes on this node (default: from the launcher's environment variables, "
           "else one per GPU, else 1; e.g. 2)"};
 }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include "base/enum_names.hpp"
 #include "commands/cli.hpp"
@@ -25,12 +25,12 @@ MachineSource source_for_planning(const Arguments& arguments);
 /// (container_gpus.hpp).
 Machine read_machine_and_ask_nvml(const MachineSource& source);
 
-/// Returns the plan.json of the current directory, for a command whose plan was not named. If there is none,
-/// throws Error(usage) that says how to make one. `how` follows "or name one": "" or " with --plan".
-std::filesystem::path default_plan(std::string_view how);
-
-/// Returns the plan that the command's argument names, else default_plan().
+/// Returns the value of --plan, else the plan.json of the current directory. If there is none, throws
+/// Error(usage) that says how to make one.
 std::filesystem::path named_or_default_plan(const Arguments& arguments);
+
+/// Returns the option --plan. `help` also says its default.
+OptionSpec plan_option(std::string help = "the plan, also without --plan (default: plan.json)");
 
 /// Returns the value of --ranks, 1 to 4096; nothing if it was not given.
 std::optional<int> ranks_argument(const Arguments& arguments);

@@ -31,18 +31,18 @@ CommandSpec trial_spec() {
       "is bound as zf-tune exec binds it. With several ranks, COMMAND must be a launcher that starts each "
       "rank with zf-tune exec.",
       {
-          {"metric", 'm', "REGEX",
+          {"metric", 0, "REGEX",
            "ECMAScript regular expression that finds a number in the first 4096 characters of an output "
            "line: its only group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
-          {"plan", 'p', "FILE", "the plan whose splits are tried (default: plan.json)"},
+          plan_option("the plan whose splits are tried; before --, also without --plan (default: plan.json)"),
           {"output", 'o', "FILE",
            "file to write the winning plan to, - for standard output (default: plan.json)"},
-          {"trials", 't', "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
+          {"trials", 0, "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},
           {"candidates", 'c', "N",
            "number of pools to try besides the plan's own split and the controls: the fastest of the sweep, "
            "half, twice and four times its cores, then the next fastest "
            "(default: 4, which makes at most 9 splits; e.g. 6)"},
-          {"warmup", 'w', "N",
+          {"warmup", 0, "N",
            "number of values to discard at the beginning of each run "
            "(default: a fifth of them, at least 1; e.g. 10)"},
           {"values", 0, "N",
@@ -114,8 +114,7 @@ Exit trial_run(const Arguments& arguments) {
   TrialRequest request = request_of(arguments);
   const Metric metric = metric_of(arguments);
   const PlanOutput output(arguments);
-  const auto named = arguments.text("plan");
-  const std::string path = named ? *named : default_plan(" with --plan").string();
+  const std::string path = named_or_default_plan(arguments).string();
   const Plan from = load_plan(path);
   MachineSource source;
   source.keep_isolated = from.intent.isolated;

@@ -34,7 +34,7 @@ CommandSpec tune_spec() {
               {"workload", 'w', "FILE",
                "file that describes the training: parameters, ranks, update interval, demand of a step "
                "(default: proportions of a small model; e.g. one of configs/workloads)"},
-              {"params", 'p', "COUNT",
+              {"params", 0, "COUNT",
                "number of model parameters, over all ranks of this node "
                "(default: as many as are measured; e.g. 3B)"},
               mode_option(),

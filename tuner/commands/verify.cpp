@@ -32,17 +32,18 @@ CommandSpec verify_spec() {
       "Exits "
       "with 0 if all is as planned and nothing is moved; otherwise names every drift and exits with 3.",
       {
-          {"pid", 'p', "PID", "check this process and its descendants (e.g. 4711)"},
+          plan_option(
+              "compare with this plan, also without --plan (default: the plan that each process runs under)"),
+          {"pid", 0, "PID", "check this process and its descendants (e.g. 4711)"},
           {"job", 'j', "",
            "check every process on this node that zf-tune exec started; inside a Slurm job, only those of "
-           "that job; with PLAN, only those that run under that file"},
-          {"watch", 'w', "TIME",
+           "that job; with a plan, only those that run under that file"},
+          {"watch", 0, "TIME",
            "then look for moved threads twice a second for so long; with --pid also where no plan is known "
            "(default: 0s; e.g. 60s)"},
-          {"rank", 'r', "N", "with --pid: local rank of processes that zf-tune exec did not start (e.g. 0)"},
+          {"rank", 0, "N", "with --pid: local rank of processes that zf-tune exec did not start (e.g. 0)"},
           format_option(),
-      },
-      1};
+      }};
 }
 
 /// Returns the processes that are compared with the plan. A process that zf-tune exec did not start has none,
@@ -81,7 +82,7 @@ Exit verify_run(const Arguments& arguments) {
   if (pid && arguments.has("job"))
     throw Error(Exit::usage, "zf-tune verify: --pid cannot be used with --job", "leave out one of them");
   std::optional<std::filesystem::path> plan;
-  if (!arguments.positionals.empty()) plan = std::filesystem::absolute(arguments.positionals.front());
+  if (const auto named = arguments.text("plan")) plan = std::filesystem::absolute(*named);
   const SysRoot sysroot;
   const auto job = find_processes(sysroot, pid, arguments, plan);
   const auto drifts = verify_job(job, plan);

@@ -22,7 +22,7 @@ template <std::size_t N>
 std::optional<double> parse_with_unit(std::string_view text, const std::array<Unit, N>& units) {
   double number = 0;
   const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::general);
   if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
   const std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
   for (const Unit& unit : units) {
@@ -57,18 +57,25 @@ std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
 }
 
 std::uint64_t parse_size(std::string_view text, std::string_view what) {
-  static constexpr std::array<Unit, 8> kUnits{{{"M", 0x1p20},
-                                               {"MiB", 0x1p20},
-                                               {"G", 0x1p30},
-                                               {"GiB", 0x1p30},
-                                               {"T", 0x1p40},
-                                               {"TiB", 0x1p40},
-                                               {" GiB", 0x1p30},
-                                               {" MiB", 0x1p20}}};
+  static constexpr std::array<Unit, 15> kUnits{{{"M", 0x1p20},
+                                                {"MiB", 0x1p20},
+                                                {" MiB", 0x1p20},
+                                                {"MB", 1e6},
+                                                {" MB", 1e6},
+                                                {"G", 0x1p30},
+                                                {"GiB", 0x1p30},
+                                                {" GiB", 0x1p30},
+                                                {"GB", 1e9},
+                                                {" GB", 1e9},
+                                                {"T", 0x1p40},
+                                                {"TiB", 0x1p40},
+                                                {" TiB", 0x1p40},
+                                                {"TB", 1e12},
+                                                {" TB", 1e12}}};
   const auto value = parse_with_unit(text, kUnits);
   if (!value || *value < 0 || *value > 0x1p50) {
     throw Error(Exit::usage, format_text("{}: \"{}\" is not a size", what, text),
-                "write a size such as 512GiB or 64MiB");
+                "write a size such as 512GiB, or 64GB for 64 x 10^9 bytes");
   }
   return static_cast<std::uint64_t>(std::llround(*value));
 }

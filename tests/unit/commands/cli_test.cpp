@@ -54,10 +54,10 @@ TEST(Cli, WrongArgumentsAreNamedWithWhatToDo) {
   const CommandSpec plain{"check",
                           "check [PLAN]",
                           "Checks.",
-                          {{"rank", 'r', "N", "which rank"},
+                          {{"plan", 'p', "FILE", "the plan"},
+                           {"rank", 'r', "N", "which rank"},
                            {"whole-node", 'w', "", "no allocation"},
-                           {"gpus", 0, "", "GPUs too"}},
-                          1};
+                           {"gpus", 0, "", "GPUs too"}}};
   for (const auto& [words, said] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--bogus"}, "there is no option --bogus; see zf-tune check --help"},
            {{"--bogus=1"}, "there is no option --bogus; see zf-tune check --help"},
@@ -105,6 +105,17 @@ TEST(Cli, WhatIsCheckedIsParsedInTheSameWay) {
   EXPECT_EQ(parse_arguments(wrapper(), {"--rank="}).text("rank"), "");
   EXPECT_EQ(parse_arguments(wrapper(), {"--rank", "-5"}).text("rank"), "-5");
   EXPECT_EQ(parse_arguments(wrapper(), {"--rank", "--5"}).text("rank"), "--5");
+}
+
+TEST(Cli, APlanMayStandBeforeTheDashesOfAWrappedCommand) {
+  const Arguments arguments =
+      parse_arguments(wrapper(), {"-f", "a.json", "--rank", "1", "--", "b.json", "x"});
+  EXPECT_EQ(arguments.text("plan"), "a.json");
+  EXPECT_EQ(arguments.text("rank"), "1");
+  EXPECT_EQ(arguments.wrapped, (std::vector<std::string>{"b.json", "x"}));
+  EXPECT_EQ(complaint(wrapper(), {"a.json", "python"}),
+            "zf-tune exec: \"a.json\" is a plan, not a command; write zf-tune exec --plan a.json -- COMMAND");
+  EXPECT_TRUE(parse_arguments(wrapper(), {"a.json", "--help"}).help);
 }
 
 TEST(Cli, AWrappedCommandIsNotChecked) {

@@ -25,11 +25,22 @@ TEST(Values, QuantitiesArePowersOfTen) {
   EXPECT_EQ(parse_quantity("1000", "--flag"), 1000U);
   EXPECT_EQ(parse_quantity("64K", "--flag"), 64'000U);
   EXPECT_EQ(parse_quantity("1.5M", "--flag"), 1'500'000U);
+  EXPECT_EQ(parse_quantity("7e9", "--flag"), 7'000'000'000U);
   EXPECT_EQ(parse_quantity("3B", "--flag"), 3'000'000'000U);
   EXPECT_EQ(parse_quantity("3.085938688B", "--flag"), 3'085'938'688U);
-  for (const char* wrong : {"", "0", "-3", "3X", "B", "1e30", "nan", "inf", "99999T", "3 B", "0.1"}) {
+  for (const char* wrong :
+       {"", "0", "-3", "3X", "B", "1e30", "nan", "inf", "99999T", "3 B", "0.1", "1e", "7e9B"}) {
     expect_refused([](const char* text) { parse_quantity(text, "--flag"); }, wrong);
   }
+}
+
+TEST(Values, SizesAreBinaryUnlessTheirUnitIsDecimal) {
+  for (const char* binary : {"64G", "64GiB", "64 GiB"})
+    EXPECT_EQ(parse_size(binary, "--flag"), std::uint64_t{64} << 30) << binary;
+  for (const char* decimal : {"64GB", "64 GB", "64e3MB", "0.064TB"})
+    EXPECT_EQ(parse_size(decimal, "--flag"), 64'000'000'000U) << decimal;
+  for (const char* wrong : {"", "64", "-1G", "64gb", "64Gb", "64  GB", "9999TB", "1e"})
+    expect_refused([](const char* text) { parse_size(text, "--flag"); }, wrong);
 }
 
 TEST(Values, DurationsHaveUnits) {
