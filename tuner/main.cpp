@@ -56,8 +56,8 @@ std::string overview() {
              "",
              "zf-tune COMMAND --help shows the options of a command. Exit codes: 0 done, 1 runtime "
              "error, 2 usage, 3 the plan does not fit, or something was found (verify, doctor "
-             "--strict), 4 no plan is possible. exec ends with the status of its command, or with 126 "
-             "or 127 if that cannot be started.",
+             "--strict), 4 no plan is possible, 130 after Ctrl-C, 143 after SIGTERM. exec ends with the "
+             "status of its command, or with 126 or 127 if that cannot be started.",
              width);
 }
 

@@ -4,7 +4,9 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
+import time
 import unittest
 
 import zf_cli
@@ -43,6 +45,29 @@ class BenchRanks(zf_cli.CommandTest):
         refused = self.run_tune("bench", "--state", "int8")
         self.assert_exit(refused, USAGE)
         self.assertIn('zf-tune bench: --state: "int8" is not known', refused.stderr)
+
+    def test_a_signal_ends_it_with_what_was_measured(self):
+        for by, pools in ((signal.SIGINT, ("--threads", "1,2")), (signal.SIGTERM, ("--ranks", "1,2"))):
+            for delay in (0.1, 0.5, 2, 8):
+                result = self.interrupted(by, delay, *pools)
+                if result.stdout:
+                    break
+            self.assertEqual(result.stderr, f"cut short by {by.name}: fewer samples than asked for\n")
+            measured = json.loads(result.stdout)
+            for row in measured.get("rows") or measured["pools"]:
+                self.assertGreater(len(row["samples"]), 0)
+
+    def interrupted(self, by: signal.Signals, delay: float, *pools: str) -> subprocess.CompletedProcess:
+        """Returns a bench that a signal of its terminal ended, with results or before the first of them."""
+        process = self.start_tune("bench", "--params", "1M", "--rounds", "1000", "--format", "json", *pools,
+                                  start_new_session=True)
+        time.sleep(delay)
+        os.killpg(process.pid, by)
+        result = self.finish(process)
+        if result.returncode != -by:  # it was heard
+            self.assert_exit(result, 128 + by)
+            self.assertTrue(result.stdout or "interrupted before anything was measured" in result.stderr, result.stderr)
+        return result
 
     def test_the_table_names_the_slowest_rank(self):
         result = self.run_tune("bench", "--params", "1M", "--rounds", "1", "--ranks", "2")

@@ -188,6 +188,19 @@ class Record(zf_cli.CommandTest):
                 (self.folder / "workload.json").unlink()
                 self.assert_nothing_recorded(self.record(*self.job(3)), 128 + signum, "was killed by signal")
 
+    def test_ctrl_c_is_told_whatever_the_command_makes_of_it(self):
+        """The signal of a terminal goes to both, whether the command is a job with torch or not."""
+        for name, text in (("a program", "import os, time\n"), ("a job", "import torch, time, os\n")):
+            for signum, status in ((signal.SIGINT, 0), (signal.SIGINT, 7), (signal.SIGTERM, 0), (signal.SIGTERM, 1)):
+                with self.subTest(name, signum=signum, status=status):
+                    (self.folder / "job/train.py").write_text(
+                        f"{text}import signal\nsignal.signal({int(signum)}, lambda *_: os._exit({status}))\n"
+                        "print('ready', flush=True)\ntime.sleep(30)\n")
+                    process = self.start_tune("record", "--", *self.job(), start_new_session=True)
+                    self.assertEqual(process.stdout.readline(), "ready\n")
+                    os.killpg(process.pid, signum)
+                    self.assert_nothing_recorded(self.finish(process), 128 + signum, f"status {status}")
+
     def measuring(self, output: str) -> subprocess.Popen:
         """Returns a record whose job has ended, and that measures our step over 320 MB now."""
         optimizer = self.folder / "job/torch/optim/optimizer.py"
@@ -213,7 +226,7 @@ class Record(zf_cli.CommandTest):
                 process = self.measuring(output)
                 process.send_signal(signum)
                 said, errors = process.communicate(timeout=30)
-                self.assertEqual(process.returncode, -signum if signum == signal.SIGKILL else DONE, errors)
+                self.assertEqual(process.returncode, -signum if signum == signal.SIGKILL else 128 + signum, errors)
                 workload = json.loads(said) if output == "-" else self.workload(output)
                 self.assertEqual(workload["params"], 20_000_000)
                 self.assertIn("step_factor", workload["estimates"])
@@ -264,7 +277,7 @@ def at_signal(*_):
 """)
         process.terminate()
         said, errors = process.communicate(timeout=30)
-        self.assertEqual((process.returncode, said), (9, "asked\n"), errors)
+        self.assertEqual((process.returncode, said), (128 + signal.SIGTERM, "asked\n"), errors)
         self.assertIn("the command ended with status 9: no workload was written", errors)
 
     def test_signals_of_a_batch_system_reach_the_job_each_time(self):
@@ -280,7 +293,7 @@ def at_signal(number, _):
             process.send_signal(number)
             self.assertEqual(process.stdout.readline(), f"{int(number)}\n")
         process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 9)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
 
     def test_under_nohup_the_job_survives_the_end_of_its_terminal(self):
         process = self.start("def at_signal(*_): sys.exit(9)\n",

@@ -186,7 +186,7 @@ class Trial(zf_cli.CommandTest):
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, RUNTIME_ERROR)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
         self.assertIn("the same command goes on from here", said)
         result = self.trial("--trials", "1", job=job)
         self.assert_exit(result, DONE)
@@ -270,7 +270,7 @@ class Trial(zf_cli.CommandTest):
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, RUNTIME_ERROR)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
         self.assertIn("interrupted", said)
         self.assertEqual(self.read_plan(), before)
         with self.assertRaises(ProcessLookupError):
@@ -293,7 +293,7 @@ class Trial(zf_cli.CommandTest):
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, DONE, said)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
         self.assertIn("cut short by SIGINT", self.read_plan()["choice"]["reason"])
 
 

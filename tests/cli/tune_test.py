@@ -165,7 +165,7 @@ class Tune(CommandTest):
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         _, talk = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, DONE, talk)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, talk)
         plan = self.read_plan("x.json")
         self.assert_sound(plan)
         self.assertIn("cut short by SIGTERM", plan["choice"]["reason"])

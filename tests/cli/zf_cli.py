@@ -100,7 +100,8 @@ class CommandTest(unittest.TestCase):
         """Runs zf-tune with these arguments, behind the words of `before` (taskset …). Text, never a terminal."""
         return self.finish(self.start_tune(*arguments, before=before, preexec_fn=preexec_fn, **environment), timeout)
 
-    def start_tune(self, *arguments: str, before=(), preexec_fn=None, **environment: str) -> subprocess.Popen:
+    def start_tune(self, *arguments: str, before=(), preexec_fn=None, start_new_session=False,
+                   **environment: str) -> subprocess.Popen:
         """Starts what run_tune() runs, and does not wait. finish() does."""
         return subprocess.Popen(
             [*before, BINARY, *map(str, arguments)],
@@ -110,6 +111,7 @@ class CommandTest(unittest.TestCase):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=start_new_session,
             preexec_fn=preexec_fn,  # noqa: PLW1509  the tests that give one start no threads
         )
 

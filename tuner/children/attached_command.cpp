@@ -27,14 +27,16 @@ static_assert(std::atomic<unsigned>::is_always_lock_free, "anything else is not 
 
 void on_signal(int number) { caught.fetch_or(1U << static_cast<unsigned>(number)); }
 
+bool has(unsigned signals, int number) { return (signals & 1U << static_cast<unsigned>(number)) != 0; }
+
 /// Keeps signals from ending this process while the command lives. A signal that was ignored before, as nohup
 /// does with SIGHUP, stays ignored.
 class CommandSignals {
  public:
   CommandSignals() {
     caught.store(0);
-    for (const int number : kOfTerminals) handle(number, SIG_IGN);
-    for (const int number : kPassedOn) handle(number, on_signal);
+    for (const int number : kOfTerminals) handle(number);
+    for (const int number : kPassedOn) handle(number);
   }
   ~CommandSignals() { restore(); }
   CommandSignals(const CommandSignals&) = delete;
@@ -46,12 +48,12 @@ class CommandSignals {
   }
 
  private:
-  void handle(int number, sighandler_t handler) {
+  void handle(int number) {
     struct sigaction& before = before_[number];
     checked(::sigaction(number, nullptr, &before), "sigaction");
     if (before.sa_handler == SIG_IGN) return;
     struct sigaction action = {};
-    action.sa_handler = handler;
+    action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     checked(::sigaction(number, &action, nullptr), "sigaction");
@@ -62,9 +64,9 @@ class CommandSignals {
 
 }  // namespace
 
-ExitStatus run_attached(const std::vector<std::string>& command,
-                        const std::map<std::string, std::string>& variables,
-                        const std::function<bool()>& stop, Nanoseconds patience, CommandOutput output) {
+AttachedEnd run_attached(const std::vector<std::string>& command,
+                         const std::map<std::string, std::string>& variables,
+                         const std::function<bool()>& stop, Nanoseconds patience, CommandOutput output) {
   const CommandSignals signals;
   Nanoseconds stopped_ns = 0;
   const auto become_command = [&] {
@@ -75,11 +77,19 @@ ExitStatus run_attached(const std::vector<std::string>& command,
     }
     return exec_or_exit_code(command);
   };
+  AttachedEnd end;
+  const auto take_signals = [&] {
+    const unsigned numbers = caught.exchange(0);
+    for (const int number : {SIGINT, SIGTERM}) {
+      if (has(numbers, number)) end.interrupt = number;
+    }
+    return numbers;
+  };
   Child child = fork_child(become_command, Reach::process, "cannot start the command");
   while (!child.wait_until(now_ns() + kPollNs)) {
-    const unsigned numbers = caught.exchange(0);
+    const unsigned numbers = take_signals();
     for (const int number : kPassedOn) {
-      if ((numbers & 1U << static_cast<unsigned>(number)) != 0) child.signal(number);
+      if (has(numbers, number)) child.signal(number);
     }
     if (stopped_ns == 0 && stop()) {
       stopped_ns = now_ns();
@@ -87,7 +97,9 @@ ExitStatus run_attached(const std::vector<std::string>& command,
     }
     if (stopped_ns != 0 && now_ns() - stopped_ns > patience) child.kill();
   }
-  return child.reap();
+  take_signals();
+  end.status = child.reap();
+  return end;
 }
 
 }  // namespace zf

@@ -17,15 +17,20 @@ inline constexpr Nanoseconds kCommandPatience = 10 * kSecondNs;
 /// Where the standard output of a command goes.
 enum class CommandOutput { to_stdout, to_stderr };
 
+struct AttachedEnd {
+  ExitStatus status;  ///< of the command
+  int interrupt = 0;  ///< SIGINT or SIGTERM if one came to this process meanwhile, else 0
+};
+
 /// Runs `command` (found on PATH) with our standard streams, or with stderr in the place of stdout, in our
 /// process group, and with `variables` added to the environment. Returns how it ended: a command that cannot
 /// be started ends with status 126 or 127, and has said why. Calls `stop` ten times a second until it returns
 /// true; the command then gets SIGTERM, and SIGKILL if it is still there after `patience`. Meanwhile this
-/// process ignores SIGINT and SIGQUIT, which a terminal sends to both, and passes SIGTERM, SIGHUP, SIGUSR1
+/// process survives SIGINT and SIGQUIT, which a terminal sends to both, and passes SIGTERM, SIGHUP, SIGUSR1
 /// and SIGUSR2 on. The command dies with this process. Call it before threads are started.
-ExitStatus run_attached(const std::vector<std::string>& command,
-                        const std::map<std::string, std::string>& variables,
-                        const std::function<bool()>& stop, Nanoseconds patience = kCommandPatience,
-                        CommandOutput output = CommandOutput::to_stdout);
+AttachedEnd run_attached(const std::vector<std::string>& command,
+                         const std::map<std::string, std::string>& variables,
+                         const std::function<bool()>& stop, Nanoseconds patience = kCommandPatience,
+                         CommandOutput output = CommandOutput::to_stdout);
 
 }  // namespace zf

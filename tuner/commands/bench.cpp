@@ -1,10 +1,13 @@
 #include <unistd.h>
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/exit_after_signal.hpp"
 #include "base/format.hpp"
 #include "commands/commands.hpp"
+#include "commands/interrupt.hpp"
 #include "commands/neighbours.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
@@ -91,6 +94,14 @@ std::vector<Neighbour> neighbours_since(const ActivitySample& before, const CpuS
   return neighbours_of(cpu_times(before, activity_of_others(), cpus, ticks_per_s));
 }
 
+/// Says that a signal (0: none) has cut the measurement short. Throws if there is nothing to print then.
+void note_interrupt(int signal, bool is_empty) {
+  if (signal == 0) return;
+  if (is_empty)
+    throw Error(exit_after_signal(signal), "zf-tune bench: interrupted before anything was measured");
+  print_stderr("cut short by SIG{}: fewer samples than asked for\n", ::sigabbrev_np(signal));
+}
+
 Exit bench_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const Machine machine = read_machine(machine_source(arguments));
@@ -118,6 +129,8 @@ Exit bench_run(const Arguments& arguments) {
     }
   }
 
+  const InterruptWatch interrupt;
+  const auto stop = [&] { return interrupt.signal() != 0; };
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
   if (arguments.has("ranks")) {
     const auto splits = splits_argument(arguments, machine);
@@ -126,22 +139,24 @@ Exit bench_run(const Arguments& arguments) {
       for (const RankSplit& rank : split.ranks) cpus |= rank.optimizer;
     }
     const ActivitySample before = activity_of_others();
-    RankBench bench = run_rank_bench(splits, elements, rounds, state);
+    RankBench bench = run_rank_bench(splits, elements, rounds, state, stop);
+    note_interrupt(interrupt.signal(), bench.rows.empty());
     bench.neighbours = neighbours_since(before, cpus);
     bench.nominal = read_nominal_bandwidth(SysRoot());
     print_stdout("{}", format == Format::json ? rank_bench_json(bench)
                                               : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));
-    return Exit::done;
+    return exit_after_signal(interrupt.signal());
   }
   const auto threads = thread_counts(arguments, static_cast<int>(home.cores.size()));
   const ActivitySample before = activity_of_others();
-  Bench bench = run_bench(home, threads, elements, rounds, state);
+  Bench bench = run_bench(home, threads, elements, rounds, state, stop);
+  note_interrupt(interrupt.signal(), bench.rows.empty());
   CpuSet cpus;
   for (const BenchRow& row : bench.rows) cpus |= row.cpus;
   bench.neighbours = neighbours_since(before, cpus);
   print_stdout(
       "{}", format == Format::json ? bench_json(bench) : bench_text(bench, terminal_columns(STDOUT_FILENO)));
-  return Exit::done;
+  return exit_after_signal(interrupt.signal());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/exit_after_signal.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -20,16 +21,15 @@
 namespace zf {
 namespace {
 
-/// A shell's exit status for a command that a signal ended is this and the signal.
-constexpr int kSignalled = 128;
-
 CommandSpec record_spec() {
   CommandSpec spec{
       "record",
       "record [-o FILE] [options] [--] COMMAND [ARG ...]",
       "Runs COMMAND, a training job with PyTorch, as it is, and writes a workload file that describes it: "
       "zf-tune tune -w FILE then plans for this job. Ends with the status of COMMAND if COMMAND fails, and "
-      "with 1 if it does not train. A COMMAND that Ctrl-C ends after N steps was recorded.",
+      "with 1 if it does not train. A COMMAND that Ctrl-C ends after N steps was recorded; the status is "
+      "then "
+      "130.",
       {
           {"output", 'o', "FILE",
            "file to write, - for standard output; what COMMAND prints there then goes to standard error "
@@ -45,9 +45,19 @@ CommandSpec record_spec() {
 }
 
 /// Returns what a shell would give as the status of the command.
-int code_of(const ExitStatus& status) {
-  if (status.signal) return kSignalled + *status.signal;
-  return status.code.value_or(static_cast<int>(Exit::runtime_error));
+Exit exit_of(const ExitStatus& status) {
+  if (status.signal) return exit_after_signal(*status.signal);
+  return static_cast<Exit>(status.code.value_or(static_cast<int>(Exit::runtime_error)));
+}
+
+/// Returns SIGINT or SIGTERM if it came to this process, or if the command says that it came there; else 0.
+/// The SIGTERM of --stop does not count.
+int interrupt_of(const JobRecord& record) {
+  if (record.end.interrupt != 0 || record.stopped) return record.end.interrupt;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (exit_of(record.end.status) == exit_after_signal(signal)) return signal;
+  }
+  return 0;
 }
 
 void write(const std::string& target, const std::string& text) {
@@ -58,8 +68,7 @@ void write(const std::string& target, const std::string& text) {
 
 /// Measures how long the job's optimizer step takes beside ours. Returns "", or why the factor stays an
 /// estimate. A signal ends the measurement.
-std::string measure_step_factor(WorkloadFile& file) {
-  const InterruptWatch interrupt;
+std::string measure_step_factor(WorkloadFile& file, const InterruptWatch& interrupt) {
   try {
     file.workload.step_factor =
         measured_step_factor(file, read_machine({}), [&] { return interrupt.signal() != 0; });
@@ -73,12 +82,13 @@ std::string measure_step_factor(WorkloadFile& file) {
 
 /// Writes the workload file, and completes it with the step factor, which takes some seconds to measure. The
 /// file is there before that: whatever ends this process then, the recording is not lost.
-void write_and_complete(const std::string& target, WorkloadFile& file, bool quiet) {
+void write_and_complete(const std::string& target, WorkloadFile& file, bool quiet,
+                        const InterruptWatch& interrupt) {
   if (file.workload.framework == Framework::native) return write(target, print_workload_file(file));
   WorkloadFile estimated = file;
   estimated.estimates.emplace_back("step_factor");
   if (target != "-") write(target, print_workload_file(estimated));
-  const std::string why = measure_step_factor(file);
+  const std::string why = measure_step_factor(file, interrupt);
   if (!why.empty()) {
     file = std::move(estimated);
     if (!quiet)
@@ -105,24 +115,26 @@ Exit record_run(const Arguments& arguments) {
   if (switched_off(Environment::of_this_process())) exec_or_throw(request.command);
 
   JobRecord record = record_job(request);
-  const int code = record.stopped ? 0 : code_of(record.status);
-  const bool interrupted = code == kSignalled + SIGINT || code == kSignalled + SIGTERM;
-  if (code != 0 && !(interrupted && record.file)) {
-    print_stderr("zf-tune record: the command {}: no workload was written\n", describe(record.status));
-    return static_cast<Exit>(code);
+  const std::string how = describe(record.end.status);
+  const Exit interrupted = exit_after_signal(interrupt_of(record));
+  const Exit exit = interrupted != Exit::done || record.stopped ? interrupted : exit_of(record.end.status);
+  if (exit != Exit::done && (interrupted == Exit::done || !record.file)) {
+    print_stderr("zf-tune record: the command {}: no workload was written\n", how);
+    return exit;
   }
   if (!record.file) {
     throw Error(Exit::runtime_error, format_text("zf-tune record: no workload was written: {}", record.why));
   }
   const bool quiet = arguments.has("quiet");
-  if (interrupted && !quiet)
-    print_stderr("zf-tune record: the command {}, after enough was recorded\n", describe(record.status));
-  write_and_complete(target, *record.file, quiet);
+  if (interrupted != Exit::done && !quiet)
+    print_stderr("zf-tune record: the command {}, after enough was recorded\n", how);
+  const InterruptWatch interrupt;
+  write_and_complete(target, *record.file, quiet, interrupt);
   if (!quiet) {
     if (target != "-") print_stderr("wrote {}\n", one_line(target));
     Results(target).print_wrapped(recorded_in_words(*record.file), arguments);
   }
-  return static_cast<Exit>(code);
+  return exit != Exit::done ? exit : exit_after_signal(interrupt.signal());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/exit_after_signal.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -136,7 +137,7 @@ Exit trial_run(const Arguments& arguments) {
     for (const std::string& line : failure.last_lines()) print_stderr("  | {}\n", one_line(line));
     throw;
   }
-  return Exit::done;
+  return exit_after_signal(interrupt.signal());
 }
 
 }  // namespace

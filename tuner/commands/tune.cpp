@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "base/exit_after_signal.hpp"
 #include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/few_cores.hpp"
@@ -155,15 +156,16 @@ Exit tune_run(const Arguments& arguments) {
       [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); });
   output.write(plan);
   report.write(plan, &job.machine.topology);
-  if (quiet) return Exit::done;
+  const Exit exit = exit_after_signal(interrupt.signal());
+  if (quiet) return exit;
   const Results results(output.target());
   results.explain(plan, arguments);
   if (file && !simulate) results.print_wrapped(forecast_in_words(*file, plan), arguments);
-  if (recorder && interrupt.signal() != 0) {
+  if (recorder && exit != Exit::done) {
     flush_stdout();  // the note stands below the table
     if (const std::string how = how_to_go_on(request, *recorder); !how.empty()) print_stderr("{}\n", how);
   }
-  return Exit::done;
+  return exit;
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ std::vector<int> usual_thread_counts(int cores) {
 }
 
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds,
-                StateFormat format) {
+                StateFormat format, const std::function<bool()>& stop) {
   MachineMeter meter(
       {.elements = elements, .isa = chosen_isa(), .roofline_each_round = true, .format = format}, 1);
   Bench bench{elements, meter.isa(), {}, {}, format};
@@ -78,12 +78,14 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
     bench.rows.push_back({count, splits.back().ranks.front().optimizer, {}});
   }
   for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < splits.size(); ++i) {
-      for (const SplitSample& sample : meter.measure(splits[i], {.samples = kSamplesPerRound})) {
+    for (std::size_t i = 0; i < splits.size() && !stop(); ++i) {
+      for (const SplitSample& sample :
+           meter.measure(splits[i], {.samples = kSamplesPerRound, .stop = stop})) {
         bench.rows[i].samples.push_back(sample);
       }
     }
   }
+  std::erase_if(bench.rows, [](const BenchRow& row) { return row.samples.empty(); });
   return bench;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,10 @@ std::vector<int> usual_thread_counts(int cores);
 Split pools_on(const std::vector<Home>& homes, int threads);
 
 /// Runs pools of the first `threads` cores of the home, one PU each, round after round in turn. Nothing else
-/// runs. Throws Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
+/// runs. Ends early once `stop` returns true, and leaves out pools without a sample then. Throws
+/// Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
 Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds,
-                StateFormat format = StateFormat::fp32);
+                StateFormat format, const std::function<bool()>& stop);
 
 /// Return the table for a page of so many columns, and the document of --format json with every sample.
 /// Bandwidths are medians. Rows that are disturbed (disturbance.hpp) are marked in both.

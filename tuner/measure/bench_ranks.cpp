@@ -71,7 +71,7 @@ std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& 
 }
 
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds, StateFormat format) {
+                         int rounds, StateFormat format, const std::function<bool()>& stop) {
   for (const auto& [binding, split] : splits) {
     if (params >= split.ranks.size()) continue;
     throw Error(
@@ -88,7 +88,7 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
     for (const RankSplit& rank : split.ranks) row.threads += static_cast<int>(rank.pool.size());
   }
   for (int round = 0; round < rounds; ++round) {
-    for (std::size_t i = 0; i < splits.size(); ++i) {
+    for (std::size_t i = 0; i < splits.size() && !stop(); ++i) {
       const Split& split = splits[i].second;
       const RankWork work{.elements = params / split.ranks.size(),
                           .isa = chosen_isa(),
@@ -96,10 +96,11 @@ RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& split
                           .format = format};
       MachineMeter meter(work, 1);
       bench.isa = meter.isa();
-      for (const SplitSample& sample : meter.measure(split, {.samples = kRankSamplesPerRound}))
+      for (const SplitSample& sample : meter.measure(split, {.samples = kRankSamplesPerRound, .stop = stop}))
         bench.rows[i].samples.push_back(sample);
     }
   }
+  std::erase_if(bench.rows, [](const RankBenchRow& row) { return row.samples.empty(); });
   return bench;
 }
 

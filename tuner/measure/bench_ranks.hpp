@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,10 +38,11 @@ struct RankBench {
 std::vector<std::pair<std::string, Split>> rank_splits(const std::vector<Home>& homes);
 
 /// Steps over `params` parameters, cut into equal parts for the ranks of each split, one process per
-/// rank, with all splits in turn, round after round. Throws Error(runtime_error) if a split cannot be set up.
-/// Call it while this process has one thread.
+/// rank, with all splits in turn, round after round. Ends early once `stop` returns true, and leaves out
+/// splits without a sample then. Throws Error(runtime_error) if a split cannot be set up. Call it while this
+/// process has one thread.
 RankBench run_rank_bench(const std::vector<std::pair<std::string, Split>>& splits, std::uint64_t params,
-                         int rounds, StateFormat format = StateFormat::fp32);
+                         int rounds, StateFormat format, const std::function<bool()>& stop);
 
 /// Return the table, and the document of --format json with every sample. Times and bandwidths are medians.
 /// Both have the share of the nominal bandwidth if that is known; else the table says why it is not. The

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/exit_after_signal.hpp"
 #include "base/format.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "measure/bandwidth.hpp"
@@ -89,7 +90,8 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
   SweepResult result = sweep(job.placed.homes, job.workload, meter, limits, progress);
   swept();
   if (result.splits.empty()) {
-    throw Error(Exit::runtime_error, "interrupted before anything was measured: no plan was written");
+    throw Error(exit_after_signal(interrupt()),
+                "interrupted before anything was measured: no plan was written");
   }
   if (limits.budget_ns == 0) limits.budget_ns = result.budget_ns;
   const double share = request.for_deepspeed ? kRestrictedShare : 1;

@@ -11,7 +11,8 @@ namespace zf {
 /// Sweeps and returns the plan. `recorder` may be null. `swept` is called when the sweep for the plan has
 /// ended. `interrupt` is called often and returns the signal that ends the sweep, or 0. With for_deepspeed,
 /// two fifths of the budget go to the plan, two fifths to the free choice, and the rest to comparing the two.
-/// Throws Error(runtime_error) if it is interrupted before anything was measured, and what the meter throws.
+/// Throws Error(exit_after_signal()) if it is interrupted before anything was measured, and what the meter
+/// throws.
 Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,
           const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress,
           const std::function<void()>& swept);

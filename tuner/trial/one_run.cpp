@@ -57,7 +57,7 @@ class Onlooker {
   Answer look() {
     const Nanoseconds passed = now_ns() - started_;
     if (passed < next_look_) return Answer::go_on;
-    matches_.find(request_.stop);
+    matches_.find(request_.interrupt);
     say_first_value();
     say_that_nothing_matched(passed);
     next_look_ = look_after(passed);
@@ -126,8 +126,8 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
   Onlooker onlooker(matches, request, watch);
   auto answer = Onlooker::Answer::go_on;
   const auto stop = [&] {
-    if (!request.stop() && answer == Onlooker::Answer::go_on) answer = onlooker.look();
-    return answer != Onlooker::Answer::go_on || request.stop();
+    if (request.interrupt() == 0 && answer == Onlooker::Answer::go_on) answer = onlooker.look();
+    return answer != Onlooker::Answer::go_on || request.interrupt() != 0;
   };
   const Nanoseconds started = now_ns();
   const CommandEnd end = run_command(words, started + request.timeout_ns, stop, listen);
@@ -139,7 +139,7 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
   if (end.why == CommandEnd::Why::ended && end.status.code != 0) {
     run.failure = describe(end.status);
   } else if (end.why != CommandEnd::Why::stopped) {
-    matches.find(request.stop);
+    matches.find(request.interrupt);
     run.failure = why_unusable(matches, metric, request);
     onlooker.say_first_value();
   }
@@ -148,7 +148,7 @@ Run run_once(const std::vector<std::string>& words, const Metric& metric, const 
                               run.failure);
   }
   // A signal that stops us may have ended the command too, or kept us from reading all of its output.
-  run.stopped = request.stop();
+  run.stopped = request.interrupt() != 0;
   run.values = steady_values(matches, request);
   return run;
 }

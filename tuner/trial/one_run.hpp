@@ -29,7 +29,7 @@ struct TrialRequest {
   bool higher_is_better = false;
   Nanoseconds timeout_ns = 3600 * kSecondNs;  ///< of one run
   unsigned seed = 1;                          ///< of the order within a round
-  std::function<bool()> stop;  ///< asked ten times a second; true ends the current run and the trial
+  std::function<int()> interrupt;  ///< asked ten times a second: the signal that ends run and trial, or 0
   std::function<void(std::string_view)>
       on_line;  ///< called with every line of the command's output; may be empty
   std::function<void(const std::string&)> say;  ///< called with lines for the user: the metric's first value,

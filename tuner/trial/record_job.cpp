@@ -104,8 +104,8 @@ JobRecord record_job(const RecordRequest& request) {
   };
   std::optional<Orphans> orphans;
   if (request.stop) orphans.emplace();
-  record.status = run_attached(request.command, recorder_variables(folder, request.updates), stop,
-                               kCommandPatience, request.output);
+  record.end = run_attached(request.command, recorder_variables(folder, request.updates), stop,
+                            kCommandPatience, request.output);
   if (record.stopped) Orphans::end(kOrphansNs);
 
   std::vector<WorkloadFile> files;

@@ -22,7 +22,7 @@ struct RecordRequest {
 };
 
 struct JobRecord {
-  ExitStatus status;                 ///< of the command
+  AttachedEnd end;                   ///< of the command
   bool stopped = false;              ///< we ended the command, because enough was recorded
   std::optional<WorkloadFile> file;  ///< absent: no rank recorded anything
   std::string why;  ///< if it is absent: what the recorders said, or what they may have missed

@@ -6,6 +6,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "base/exit_after_signal.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "children/temporary_folder.hpp"
@@ -141,7 +142,8 @@ class Rounds {
                              metric_, request_, watch);
     if (run.stopped && round_ > 0) return false;
     if (run.stopped) {
-      throw Error(Exit::runtime_error, "interrupted before every split had run once: no plan was written",
+      throw Error(exit_after_signal(request_.interrupt()),
+                  "interrupted before every split had run once: no plan was written",
                   file_->run_count() > 0 ? "the same command goes on from here" : "");
     }
     if (!run.failure.empty() && is_unbound(result_.splits[split]) && round_ == 0) {

@@ -53,7 +53,7 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
     return plan;
   };
 
-  request.stop = [&] { return interrupt() != 0; };
+  request.interrupt = interrupt;
   request.framework = from.workload.framework;
   const auto splits = without_equal_jobs(trial_splits(from, ranks.homes, sizes), request.framework);
   const std::string reach = reach_of_splits(request.framework, splits);

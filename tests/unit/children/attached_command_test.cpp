@@ -15,7 +15,9 @@ ExitStatus stop_when_ready(const std::string& script, Nanoseconds patience) {
   const TemporaryFolder folder("zf-attached-test");
   const std::string ready = folder / "ready";
   return run_attached(
-      {"sh", "-c", script}, {{"READY", ready}}, [&] { return std::filesystem::exists(ready); }, patience);
+             {"sh", "-c", script}, {{"READY", ready}}, [&] { return std::filesystem::exists(ready); },
+             patience)
+      .status;
 }
 
 TEST(RunAttached, OneThatIsStoppedMayEndByItself) {
@@ -30,7 +32,15 @@ TEST(RunAttached, OneThatIgnoresSigtermIsKilled) {
 }
 
 TEST(RunAttached, OneThatNobodyStopsRunsToItsEnd) {
-  EXPECT_EQ(run_attached({"sh", "-c", "exit 3"}, {}, [] { return false; }).code, 3);
+  EXPECT_EQ(run_attached({"sh", "-c", "exit 3"}, {}, [] { return false; }).status.code, 3);
+}
+
+TEST(RunAttached, ASignalThatTheCommandSurvivesIsTold) {
+  const AttachedEnd end =
+      run_attached({"sh", "-c", "trap 'exit 0' TERM; kill -TERM $PPID; while :; do sleep 0.02; done"}, {},
+                   [] { return false; });
+  EXPECT_EQ(end.status.code, 0);
+  EXPECT_EQ(end.interrupt, SIGTERM);
 }
 
 }  // namespace

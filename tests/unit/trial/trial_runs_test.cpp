@@ -26,7 +26,7 @@ class TrialRuns : public testing::Test {
     ::setenv("ZF_IN_TRIAL_RUNS_TEST", "1", 1);
     request_.trials = 2;
     request_.first_look_ns = 200 * kMillisecondNs;
-    request_.stop = [] { return false; };
+    request_.interrupt = [] { return 0; };
     request_.say = [this](const std::string& line) { said_.push_back(line); };
     request_.file = folder_ / "trial.json";
   }
