@@ -42,20 +42,12 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs/machines DESTINATION ${CMAKE_INS
 get_property(pages GLOBAL PROPERTY ZF_PAGES)
 add_custom_target(product DEPENDS zf-tune zf-optimizer zf_runtime ${pages})
 
-# Completions of the shells, written from the help of the program that was built, or of one that runs here.
-set(ZF_TUNE_HERE "$<TARGET_FILE:zf-tune>" CACHE STRING "The zf-tune whose help gives the completions")
-find_program(ZF_PYTHON_HERE python3)
-if(ZF_PYTHON_HERE AND NOT ZF_SANITIZE)
-  set(completions ${CMAKE_BINARY_DIR}/completions)
-  add_custom_command(OUTPUT ${completions}/zf-tune ${completions}/_zf-tune ${completions}/zf-tune.fish
-    DEPENDS zf-tune ${PROJECT_SOURCE_DIR}/scripts/completions.py
-    COMMAND ${ZF_PYTHON_HERE} -B ${PROJECT_SOURCE_DIR}/scripts/completions.py ${ZF_TUNE_HERE} ${completions} VERBATIM)
-  add_custom_target(completions ALL DEPENDS ${completions}/zf-tune)
-  add_dependencies(product completions)
-  install(FILES ${completions}/zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(FILES ${completions}/_zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-  install(FILES ${completions}/zf-tune.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-endif()
+# Completions of the shells, which ask zf-tune what may follow.
+set(completions ${PROJECT_SOURCE_DIR}/scripts/completions)
+install(FILES ${completions}/zf-tune.bash RENAME zf-tune
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${completions}/_zf-tune DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${completions}/zf-tune.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 # The portable build brings libnuma along. Its licence, LGPL 2.1, lets the user put another in its place.
 set(ZF_PORTABLE "" CACHE PATH "The libraries of the portable build; scripts/portable/programs sets it")

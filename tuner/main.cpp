@@ -14,6 +14,7 @@
 #include "base/format.hpp"
 #include "base/version.hpp"
 #include "commands/commands.hpp"
+#include "commands/completions.hpp"
 #include "commands/terminal.hpp"
 #include "os/standard_streams.hpp"
 #include "text/command_line.hpp"
@@ -125,9 +126,19 @@ void move_name_to_front(std::vector<std::string>& words) {
   std::rotate(words.begin(), name, name + 1);
 }
 
+void print_completions(const std::vector<std::string>& words) {
+  std::vector<zf::CommandSpec> specs;
+  for (const Command& command : all_commands()) specs.push_back(command.spec);
+  zf::print_stdout("{}", zf::completions(specs, words));
+}
+
 Exit run(std::vector<std::string> words) {
   move_name_to_front(words);
   const std::string first = words.empty() ? "" : words.front();
+  if (first == "--complete") {
+    print_completions({words.begin() + 1, words.end()});
+    return Exit::done;
+  }
   if (first == "--version" || first == "-V") return print_version();
   if (first == "--help" || first == "-h" || first == "help") {
     if (words.size() > 1 && !words[1].starts_with('-')) return run({words[1], "--help"});

@@ -24,7 +24,9 @@ complain() {
 
 for path in usr/bin/zf-tune usr/bin/zf-optimizer "$libraries/libzf_runtime.so" "$libraries/libzf_runtime.so.0" \
   usr/include/zf_runtime.h usr/include/zf_runtime.hpp usr/share/zf-tune/plan.schema.json usr/share/zf-tune/workloads \
-  usr/share/man/man1/zf-tune.1.gz usr/share/doc/zf-tune/copyright usr/share/doc/zf-tune/changelog.gz; do
+  usr/share/man/man1/zf-tune.1.gz usr/share/doc/zf-tune/copyright usr/share/doc/zf-tune/changelog.gz \
+  usr/share/bash-completion/completions/zf-tune usr/share/zsh/site-functions/_zf-tune \
+  usr/share/fish/vendor_completions.d/zf-tune.fish; do
   [[ -e $work/root/$path ]] || complain "missing: /$path"
 done
 

@@ -47,7 +47,8 @@ CommandSpec bench_spec() {
            "visits to each pool size or split, in turn, of three samples each (default: 5; e.g. 10)"},
           {"state", 0, "FORMAT",
            "state format of the step, with fp32 gradients: " + all_names<StateFormat>() +
-               " (default: fp32; e.g. bf16)"},
+               " (default: fp32; e.g. bf16)",
+           all_names<StateFormat>()},
           format_option(),
       })};
 }

@@ -9,10 +9,11 @@
 namespace zf {
 
 struct OptionSpec {
-  std::string name;   ///< long name, without dashes
-  char letter = 0;    ///< short name; 0 if there is none
-  std::string value;  ///< placeholder ("N", "FILE"); empty for a flag
-  std::string help;   ///< with default, unit and an example
+  std::string name;         ///< long name, without dashes
+  char letter = 0;          ///< short name; 0 if there is none
+  std::string value;        ///< placeholder ("N", "FILE"); empty for a flag
+  std::string help;         ///< with default, unit and an example
+  std::string values = {};  ///< all that it can have, if these are few: "text, json"
 };
 
 struct CommandSpec {

@@ -30,7 +30,8 @@ CommandSpec exec_spec() {
            "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
           {"cpus", 0, "WHOSE",
            "whose CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
-           "or rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)"},
+           "or rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)",
+           "job, rank"},
           {"local_rank", 0, "N",
            "as --rank; DeepSpeed's launcher adds it to the command that it starts, so it is also added at "
            "the end of COMMAND (also before exec, and spelled --local-rank; e.g. 0)"},

@@ -19,9 +19,11 @@ namespace {
 
 CommandSpec export_spec() {
   std::string names;
+  std::string listed;
   std::string help = "the launcher or tool that reads the export: ";
   for (const Consumer& consumer : consumers()) {
     names += format_text("{}{}", names.empty() ? "" : "|", consumer.name);
+    listed += format_text("{}{}", listed.empty() ? "" : ", ", consumer.name);
     help += format_text("{} ({}), ", consumer.name, consumer.reads);
   }
   help.resize(help.size() - 2);
@@ -31,7 +33,7 @@ CommandSpec export_spec() {
           "that launcher cannot express the plan.",
           {
               plan_option(),
-              {"for", 0, "WHO", help},
+              {"for", 0, "WHO", help, listed},
               {"rank", 0, "N", "only this rank (default: every rank, one line each; e.g. 0)"},
               {"config", 0, "FILE",
                "with --for deepspeed: write this DeepSpeed configuration with the plan merged in, instead of "

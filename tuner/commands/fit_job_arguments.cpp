@@ -84,32 +84,39 @@ std::vector<OptionSpec> fit_job_options() {
            known_model_types() + " (default: none; e.g. Llama-3.1-8B)"},
       {"trainable", 0, "COUNT", "number of parameters that are trained (default: all; e.g. 1B)"},
       {"dtype", 0, "TYPE",
-       "type of the parameters: " + all_names<ParameterType>() + " (default: bf16; e.g. fp32)"},
+       "type of the parameters: " + all_names<ParameterType>() + " (default: bf16; e.g. fp32)",
+       all_names<ParameterType>()},
       ranks_option(),
       {"nodes", 0, "N", "number of nodes with so many ranks each (default: 1; e.g. 4)"},
       {"framework", 0, "NAME",
        "who steps the parameters: " + all_names<StepMethod>() +
-           " (default: deepspeed-offload with GPUs, in-place without; e.g. native)"},
+           " (default: deepspeed-offload with GPUs, in-place without; e.g. native)",
+       all_names<StepMethod>()},
       {"stage", 0, "N",
        "stage of ZeRO, 1 to 3; with native: its partitions on zf-optimizer (default: 2 with DeepSpeed's own, "
        "3 "
        "with superoffload, none with native; e.g. 3)"},
       {"mode", 0, "NAME",
-       "how the step overlaps training: " + all_names<Mode>() + " (default: wait, superoffload: backward)"},
+       "how the step overlaps training: " + all_names<Mode>() + " (default: wait, superoffload: backward)",
+       all_names<Mode>()},
       state_option(),
       {"load", 0, "HOW",
        "whole: each rank makes all of the model on the host at the start; sharded: its own part alone "
        "(zero.Init, "
-       "the meta device) (default: whole; e.g. sharded)"},
+       "the meta device) (default: whole; e.g. sharded)",
+       all_names<Load>()},
       {"device", 0, "WHERE",
        "where forward and backward compute: " + all_names<Device>() +
-           " (default: gpu if the node has GPUs for jobs; e.g. cpu)"},
+           " (default: gpu if the node has GPUs for jobs; e.g. cpu)",
+       all_names<Device>()},
       {"pinned", 0, "yes|no",
-       "whether DeepSpeed and FSDP2 pin what they keep on the host (default: yes with GPUs; e.g. no)"},
+       "whether DeepSpeed and FSDP2 pin what they keep on the host (default: yes with GPUs; e.g. no)",
+       "yes, no"},
       {"with", 0, "LIST",
        "what else DeepSpeed keeps on the host: accumulation (of gradients over several micro steps), "
        "host-flatten (ZeRO 1 and 2 where a GPU has no room for its parameters twice), offload-param (ZeRO 3) "
-       "(default: none of them; e.g. accumulation)"},
+       "(default: none of them; e.g. accumulation)",
+       all_names<FitExtra>()},
       {"reserve", 0, "SIZE",
        "memory of each rank beside its model: the process, its data loaders, CUDA (default: 3GiB with GPUs, "
        "512MiB without; e.g. 6GiB)"},

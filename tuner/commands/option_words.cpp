@@ -13,17 +13,6 @@ namespace {
 
 bool is_option(std::string_view word) { return word.size() > 1 && word.starts_with('-'); }
 
-/// Returns the option with this long name or this letter; null if the command has none.
-const OptionSpec* option_named(const CommandSpec& spec, std::string_view name, char letter) {
-  static const OptionSpec help{"help", 'h', "", ""};
-  const auto is_it = [&](const OptionSpec& option) {
-    return letter != 0 ? option.letter == letter : option.name == name;
-  };
-  if (is_it(help)) return &help;
-  const auto found = std::find_if(spec.options.begin(), spec.options.end(), is_it);
-  return found == spec.options.end() ? nullptr : &*found;
-}
-
 class OptionWords {
  public:
   OptionWords(const CommandSpec& spec, const std::vector<std::string>& words) : spec_(spec), words_(words) {}
@@ -109,7 +98,21 @@ class OptionWords {
 
 }  // namespace
 
+const OptionSpec* option_named(const CommandSpec& spec, std::string_view name, char letter) {
+  static const OptionSpec help{"help", 'h', "", "print this help"};
+  const auto is_it = [&](const OptionSpec& option) {
+    return letter != 0 ? option.letter == letter : option.name == name;
+  };
+  if (is_it(help)) return &help;
+  const auto found = std::find_if(spec.options.begin(), spec.options.end(), is_it);
+  return found == spec.options.end() ? nullptr : &*found;
+}
+
 bool reads_plan(const CommandSpec& spec) { return option_named(spec, "plan", 0) != nullptr; }
+
+bool begins_wrapped_command(const CommandSpec& spec, std::string_view word) {
+  return spec.wraps_command && !is_option(word) && !(reads_plan(spec) && word.ends_with(".json"));
+}
 
 std::string see_help(const CommandSpec& spec) { return format_text("see zf-tune {} --help", spec.name); }
 
@@ -117,13 +120,8 @@ std::size_t end_of_options(const CommandSpec& spec, const std::vector<std::strin
   const OptionWords options(spec, words);
   std::size_t at = 0;
   while (at < words.size() && words[at] != "--") {
-    if (is_option(words[at])) {
-      at += options.check(at);
-    } else if (spec.wraps_command && !(reads_plan(spec) && words[at].ends_with(".json"))) {
-      break;
-    } else {
-      ++at;
-    }
+    if (begins_wrapped_command(spec, words[at])) break;
+    at += is_option(words[at]) ? options.check(at) : 1;
   }
   return at;
 }

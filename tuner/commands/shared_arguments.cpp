@@ -94,7 +94,8 @@ bool for_deepspeed(const Arguments& arguments) {
 OptionSpec for_deepspeed_option() {
   return {"for", 0, "deepspeed",
           "use only splits that DeepSpeed's own options can express, and say what that costs "
-          "(default: all splits)"};
+          "(default: all splits)",
+          "deepspeed"};
 }
 
 std::optional<Framework> framework_argument(const Arguments& arguments) {
@@ -110,7 +111,8 @@ OptionSpec framework_option() {
   return {"framework", 0, "NAME",
           "who runs the optimizer step: " + all_names<Framework>() +
               "; a process of any but native is started on its whole home (default: the workload's, else "
-              "unknown; e.g. torch)"};
+              "unknown; e.g. torch)",
+          all_names<Framework>()};
 }
 
 std::optional<Mode> mode_argument(const Arguments& arguments) {
@@ -124,7 +126,8 @@ std::optional<Mode> mode_argument(const Arguments& arguments) {
 OptionSpec mode_option() {
   return {"mode", 0, "NAME",
           "how the job overlaps the optimizer step with training: " + all_names<Mode>() +
-              " (default: the workload's, else wait, as plain ZeRO-Offload, ZenFlow's default and torch do)"};
+              " (default: the workload's, else wait, as plain ZeRO-Offload, ZenFlow's default and torch do)",
+          all_names<Mode>()};
 }
 
 std::optional<StateFormat> state_argument(const Arguments& arguments) {
@@ -139,7 +142,8 @@ std::optional<StateFormat> state_argument(const Arguments& arguments) {
 OptionSpec state_option() {
   return {"state", 0, "FORMAT",
           "how the job keeps moments and masters: " + all_names<StateFormat>() +
-              "; the plan tells the runtime (default: fp32; e.g. bf16)"};
+              "; the plan tells the runtime (default: fp32; e.g. bf16)",
+          all_names<StateFormat>()};
 }
 
 std::optional<int> update_interval_argument(const Arguments& arguments) {
@@ -168,6 +172,8 @@ std::size_t page_width(const Arguments& arguments, int stream) {
   return arguments.has("wide") ? kUnlimitedWidth : terminal_columns(stream);
 }
 
-OptionSpec format_option() { return {"format", 'f', "text|json", "output format (default: text)"}; }
+OptionSpec format_option() {
+  return {"format", 'f', "text|json", "output format (default: text)", all_names<Format>()};
+}
 
 }  // namespace zf
