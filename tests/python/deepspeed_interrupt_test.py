@@ -4,216 +4,21 @@ counts what was stepped, and training goes on right. Interrupted at every line, 
 The optimizers here only look like ZeRO's. ZF_INTERRUPTS=2000 does 2,000 signals per mode, and all lines; otherwise it
 is a sample."""
 
-import copy
-import sys
 import time
-import types
 import unittest
-import unittest.mock
 
 import support
 
-torch = support.need("torch")
-numpy = support.need("numpy")
+support.need("torch")
+support.need("numpy")
 import interrupts  # noqa: E402
-from reference_adam import F, ReferenceGroup  # noqa: E402
-from zf_runtime import Group  # noqa: E402
-from zf_runtime.deepspeed import _arena, _fused, _late, _layout, _operator, _waiting, _zenflow  # noqa: E402
-
-LR, BETAS, EPS, DECAY, SCALE = 1e-2, (0.9, 0.99), 1e-8, 0.1, 0.5
-ACCELERATOR = types.SimpleNamespace(get_accelerator=lambda: types.SimpleNamespace(synchronize=lambda: None))
-
-
-class Reference(ReferenceGroup):
-    """What a partition should be. DeepSpeed's rule says at some steps that powers of beta are calculated anew."""
-
-    anew = None  # the step's number, if so
-
-    @property
-    def powers(self):
-        return self._powers
-
-    @powers.setter
-    def powers(self, products):
-        self._powers = products if self.anew is None else [F(numpy.float64(F(beta)) ** self.anew) for beta in BETAS]
-
-    def after(self, steps, gradients, may_be_anew):
-        """Yields what it may be after these steps: of each number and its gradient, with either powers if they may be
-        calculated anew."""
-        if not steps:
-            yield self
-            return
-        for anew in (None, steps[0]) if may_be_anew else (None,):
-            then = copy.copy(self)
-            then.anew = anew
-            then.step(*gradients[0])
-            yield from then.after(steps[1:], gradients[1:], may_be_anew)
-
-
-class CpuAdam:
-    """Steps as DeepSpeedCPUAdam does: it counts, and then calls its operator."""
-
-    def __init__(self, params):
-        self.params = params
-        self.ds_opt_adam = _operator.CpuAdamOperator(lambda: None)
-        self.ds_opt_adam.create_adam(0, LR, *BETAS, EPS, DECAY, True, False)
-        self.state = {}
-
-    def step(self):
-        for param in self.params:
-            state = self.state[param]
-            state["step"] += 1
-            self.ds_opt_adam.adam_update(0, state["step"], LR, *BETAS, EPS, DECAY, True, param.data, param.grad.data,
-                                         state["exp_avg"], state["exp_avg_sq"])
-
-    def state_dict(self):
-        return {param: dict(state) for param, state in self.state.items()}
-
-    def load_state_dict(self, document):
-        pass
-
-
-class Zero:
-    """Has what the adapter uses of ZeRO's optimizer of stage 2."""
-
-    def __init__(self, params, optimizer):
-        for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:
-            setattr(self, name, lambda *_: None)
-        self.optimizer = optimizer
-        self.single_partition_of_fp32_groups = params
-        self.param_buffer_of_bit16_for_cpu_offload_groups = [param.to(torch.bfloat16) for param in params]
-        self.params_in_partition = [[] for _ in params]
-        self.norm_for_param_grads, self.grad_position, self.bit16_groups = {}, {}, []
-        self.unscale_and_clip_grads = lambda grads, norm: [grad.mul_(SCALE) for grad in grads]
-
-    def step(self):
-        for param in self.single_partition_of_fp32_groups:
-            self.unscale_and_clip_grads([param.grad], 1.0)
-        self.optimizer.step()
-
-    def _get_offload_gradient_dict(self):
-        self.views = [param.grad for param in self.single_partition_of_fp32_groups]
-
-    def backward(self, values):
-        for view, value in zip(self.views, values):
-            view.copy_(value)
-
-
-class ZeroJob:
-    """A fake ZeRO over the arena, in mode wait or late."""
-
-    scale = SCALE
-
-    def __init__(self, mode, sizes):
-        generator = torch.Generator().manual_seed(2)
-        self.random = lambda size: torch.randn(size, generator=generator)
-        self.params = [self.random(size) for size in sizes]
-        self.mode = mode
-        self.optimizer = CpuAdam(self.params)
-        self.arena = _arena.FlatArena([_arena.Partition(param, torch.bfloat16, True) for param in self.params], mode,
-                                      {"plan": support.plan()})
-        group = Group(1, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
-        self.wanted = [[Reference(param.numpy(), group)] for param in self.params]
-        self.counts = [0] * len(sizes)
-        self.anew = set()  # partitions whose next powers are calculated anew
-        set_step = self.arena.runtime.set_step
-        self.arena.runtime.set_step = lambda index, step: self.anew.add(index) or set_step(index, step)
-        for slot in self.arena.slots:
-            slot.master.copy_(slot.param)
-            slot.param.data = slot.master
-            slot.param.grad = slot.grads[0]
-        self.start()
-
-    def start(self):
-        for slot in self.arena.slots:
-            self.optimizer.state[slot.param] = {"step": 0, "exp_avg": slot.moments[0], "exp_avg_sq": slot.moments[1]}
-        self.zero = Zero(self.params, self.optimizer)
-        self.optimizer.ds_opt_adam.arena = self.arena
-        _fused.fuse_stage_1_and_2(self.zero, self.arena)
-        _waiting.make_others_wait(self.zero, self.optimizer, self.arena)
-        if self.mode == "late":
-            _late.make_late(self.zero, self.arena)
-        self.zero._get_offload_gradient_dict()
-
-    def backward(self):
-        values = [self.random(param.numel()) for param in self.params]
-        self.zero.backward(values)
-        return [value.numpy() for value in values]
-
-    def step(self):
-        self.zero.step()
-
-    def settle(self):
-        """A program that reads the state, as for a checkpoint."""
-        self.optimizer.state_dict()
-
-    def check(self, test, *given):
-        """given: the gradients of the steps since the last check. All but the last were interrupted, so each counts or
-        does not. Partitions must be what some such steps make of them, bit for bit."""
-        test.assertTrue(self.arena.runtime.done(), "a step is running")
-        for index, slot in enumerate(self.arena.slots):
-            count, before = self.optimizer.state[slot.param]["step"], self.counts[index]
-            test.assertEqual(self.arena.runtime.step(index), count)
-            gradients = [(gradient[index], self.scale) for gradient in given]
-            ways = [gradients[first:] for first in range(len(gradients)) if len(gradients) - first <= count - before]
-            if count == before:
-                ways = [[]]
-                test.assertEqual(len(given), 1, "a step is lost")
-            found = {}
-            for wanted in self.wanted[index]:
-                for way in ways:
-                    numbers = range(count - len(way) + 1, count + 1)
-                    may_be_anew = index in self.anew or len(way) < count - before
-                    for then in wanted.after(numbers, way, may_be_anew):
-                        pairs = zip((slot.master, *slot.moments), (then.p, then.m, then.v))
-                        if all(numpy.array_equal(got.numpy(), value) for got, value in pairs):
-                            found[tuple(then.powers)] = then
-            test.assertTrue(found, f"partition {index} is not what {count - before} steps make of it")
-            self.wanted[index], self.counts[index] = list(found.values()), count
-            if count != before:  # else the powers are still to be used
-                self.anew.discard(index)
-
-
-class ZenFlowJob(ZeroJob):
-    """ZenFlow's submission and wait, with two sets of moments. Here one buffer is used."""
-
-    scale = 1.0
-
-    def start(self):
-        self.zero = types.SimpleNamespace(optimizer=self.optimizer)
-        for slot in self.arena.slots:
-            self.optimizer.state[slot.param] = {}
-        self.operator = _zenflow.ZenFlowOperator(self.zero, self.arena)
-
-    def backward(self):
-        values = [self.random(param.numel()) for param in self.params]
-        self.arena.wait()  # ZenFlow writes to the other buffer
-        for slot, value in zip(self.arena.slots, values):
-            slot.grads[0].copy_(value)
-        return [value.numpy() for value in values]
-
-    def step(self):
-        count = len(self.arena.slots)
-        step = self.optimizer.state[self.params[0]]["step"] + 1
-        self.operator.zenflow_adam_submit(0, 0, step, *([value] * count for value in (LR, *BETAS, EPS, DECAY, True)))
-        while not self.operator.zenflow_adam_wait(0, 10):
-            pass
-
-    def settle(self):
-        self.arena.settle()  # as ZeRO's state_dict() does, see start_optimizer_process()
+from imitated_zero import make_job, stand_in_for_deepspeed  # noqa: E402
+from zf_runtime.deepspeed import _arena  # noqa: E402
 
 
 class Interrupted(unittest.TestCase):
     def setUp(self):
-        modules = unittest.mock.patch.dict(sys.modules, {"deepspeed": types.ModuleType("deepspeed"),
-                                                         "deepspeed.accelerator": ACCELERATOR})
-        modules.start()
-        self.addCleanup(modules.stop)
-
-    def job(self, mode, sizes=(48, 160)):
-        job = (ZenFlowJob if mode == "zenflow" else ZeroJob)(mode, sizes)
-        self.addCleanup(job.arena.close)
-        return job
+        stand_in_for_deepspeed(self)
 
     def round(self, job, interrupt, turn):
         given = [job.backward()]
@@ -231,7 +36,7 @@ class Interrupted(unittest.TestCase):
         return came
 
     def at_lines(self, mode, few=12):
-        job = self.job(mode)
+        job = make_job(self, mode)
         given = job.backward()
         last = interrupts.lines_of(job.step)
         job.settle()
@@ -241,7 +46,7 @@ class Interrupted(unittest.TestCase):
                 self.round(job, lambda call, line=number: interrupts.at_line(line, call), turn)
 
     def by_signals(self, mode, few=20):
-        job = self.job(mode, (30_000, 160))
+        job = make_job(self, mode, (30_000, 160))
 
         def one(turn, delay):
             took = 0.0
@@ -271,7 +76,7 @@ class Interrupted(unittest.TestCase):
     def test_a_handler_that_reads_the_state_and_raises_nothing(self):
         """It loses no step, whether it comes before one line or before each."""
         for mode in _arena.MODES:
-            job = self.job(mode)
+            job = make_job(self, mode)
             for number in (None, None, *range(4, 160, 12)):
                 given, counts = job.backward(), list(job.counts)
                 with self.subTest(mode=mode, line=number):
@@ -282,7 +87,7 @@ class Interrupted(unittest.TestCase):
 
     def test_a_state_without_a_count_stays_without_one(self):
         for mode in ("wait", "late"):
-            job = self.job(mode)
+            job = make_job(self, mode)
             for state in job.optimizer.state.values():
                 del state["step"]
             job.backward()
