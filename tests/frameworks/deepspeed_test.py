@@ -87,6 +87,16 @@ class DeepSpeed(FrameworkTest):
                 self.assert_same_bits(each, restarts=int("kill_at" in case))
         self.assertNotIn("0x", said[-1]["own"][4], "no overflow")
 
+    def test_what_the_program_gives_other_memory_counts(self):
+        """A program re-binds .data of moments, masters and gradients, as do DeepSpeed's functions that move Adam's
+        state away and back. Seen: losses, masters and the moments that a checkpoint has are DeepSpeed's bits."""
+        stages = {"stage": 2, "dtype": "bf16", "clip": 0.1}, {"stage": 3, "clip": 0.1, "groups": 2, "sub_groups": True}
+        moves = ["moments"], ["halved moments", "by deepspeed"], ["masters", "gradients"]
+        cases = [stage | {"steps": 12, "moves": what} for stage in stages for what in moves]
+        for said in self.train("zero_pairs", cases):
+            self.assert_same_bits(said, restarts=0)
+            self.assertGreaterEqual(said["stepped"], said["case"]["steps"], "the optimizer process has not stepped all")
+
     def need_pinned_memory(self):
         limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
         if os.geteuid() != 0 and 0 <= limit < 4 << 20:
@@ -159,8 +169,9 @@ class DeepSpeed(FrameworkTest):
         self.compare_loads([case | {"loads": LOADS} for case in zero + zenflow])
 
     def test_checkpoints_go_in_all_directions(self):
-        """Seen: what resumes from a checkpoint computes the same losses, whoever saved it and whoever loads it."""
-        cases = [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 6, "clip": 0.5}
+        """Seen: what resumes from a checkpoint computes the same losses, whoever saved it and whoever loads it. At some
+        steps the program gives the moments other memory."""
+        cases = [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 6, "clip": 0.5, "moves": ["moments"]}
                  for stage, dtype in ((1, "bf16"), (2, "fp32"), (3, "bf16"))]
         for said in self.train("zero_checkpoints", cases):
             with self.subTest(stage=said["case"]["stage"]):

@@ -115,12 +115,13 @@ class ZeroJob:
         for slot in self.arena.slots:
             slot.master.copy_(slot.param)
             slot.param.data = slot.master
-            slot.param.grad = slot.grads[0]
+            slot.param.grad = _arena.hand_out(slot.grads[0])
         self.start()
 
     def start(self):
         for slot in self.arena.slots:
-            self.optimizer.state[slot.param] = {"step": 0, "exp_avg": slot.moments[0], "exp_avg_sq": slot.moments[1]}
+            self.optimizer.state[slot.param] = {"step": 0} | dict(zip(_arena.MOMENTS,
+                                                                      map(_arena.hand_out, slot.moments)))
         self.zero = Zero(self.params, self.optimizer)
         self.optimizer.ds_opt_adam.arena = self.arena
         _fused.fuse_stage_1_and_2(self.zero, self.arena)
@@ -177,13 +178,14 @@ class ZenFlowJob(ZeroJob):
         self.zero = types.SimpleNamespace(optimizer=self.optimizer)
         for slot in self.arena.slots:
             self.optimizer.state[slot.param] = {}
+            slot.param.overlap_grad = [_arena.hand_out(grads) for grads in slot.grads]
         self.operator = _zenflow.ZenFlowOperator(self.zero, self.arena)
 
     def backward(self):
         values = [self.random(param.numel()) for param in self.params]
         self.arena.wait()  # ZenFlow writes to the other buffer
-        for slot, value in zip(self.arena.slots, values):
-            slot.grads[0].copy_(value)
+        for param, value in zip(self.params, values):
+            param.overlap_grad[0].copy_(value)
         return [value.numpy() for value in values]
 
     def step(self):

@@ -1,10 +1,10 @@
 """Trains the same model twice per case, with DeepSpeed's own CPU Adam and with the native optimizer, in one process.
 
 Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N,
-"left": whether the optimizer process of the native one exists after engine.destroy(), "pinned": [bytes that DeepSpeed
-has pinned when each engine is made]}; or {"case": {...}, "refused": "..."} if DeepSpeed refuses amsgrad. Losses are
-hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a JSON list of objects
-like DEFAULTS. Runs on DeepSpeed's accelerator, as zero_steps.py does."""
+"stepped": how many partitions that process has stepped, "left": whether it exists after engine.destroy(), "pinned":
+[bytes that DeepSpeed has pinned when each engine is made]}; or {"case": {...}, "refused": "..."} if DeepSpeed refuses
+amsgrad. Losses are hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a
+JSON list of objects like DEFAULTS. Runs on DeepSpeed's accelerator, as zero_steps.py does."""
 
 import gc
 import json
@@ -22,6 +22,7 @@ import torch
 import zf_runtime.deepspeed
 from deepspeed import utils
 from deepspeed.runtime.zero import stage3, stage_1_and_2
+from deepspeed.runtime.zero.offload_states import offload_adam_states, reload_adam_states
 from deepspeed.utils.pin_memory import get_active_native_pinned_memory
 from model import Block
 from zf_runtime.deepspeed import _layout
@@ -45,7 +46,7 @@ if not torch.cuda.is_available():
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
-            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None}
+            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": []}
 READERS = dict(_layout.READERS)
 
 
@@ -112,9 +113,25 @@ def loss_of(model, case, step: int, part: int, rank: int) -> torch.Tensor:
     return (model(x).float() - x.float().roll(1, 1)).square().mean()
 
 
+def partitions_of(zero) -> list[torch.Tensor]:
+    return getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups
+
+
+def move(zero, what: str):
+    """Gives other memory to what an optimizer has, as programs do that move states away and back."""
+    states = [zero.optimizer.state[flat] for flat in partitions_of(zero)]
+    if what == "by deepspeed":
+        offload_adam_states(zero.optimizer, "cpu")
+        reload_adam_states(zero.optimizer, "cpu")
+        return
+    for tensor in {"masters": partitions_of(zero), "gradients": [flat.grad for flat in partitions_of(zero)]}.get(
+            what, [state[name] for state in states for name in ("exp_avg", "exp_avg_sq")]):
+        tensor.data = tensor.data * 0.5 if what == "halved moments" else tensor.data.clone()
+
+
 def train_steps(engine, case, steps) -> list[str]:
     """Trains for the steps of these numbers, and returns the losses. Kills the optimizer process before the step
-    case["kill_at"]."""
+    case["kill_at"]. Moves what case["moves"] names before each third step."""
     losses = []
     for step in steps:
         arena = arena_of(engine)
@@ -128,6 +145,8 @@ def train_steps(engine, case, steps) -> list[str]:
             if case["set_gradient"] and engine.module.turn % 3 not in case["sometimes"]:  # the layer got none
                 weight = engine.module.sometimes.weight
                 utils.safe_set_full_grad(weight, utils.safe_get_full_grad(weight) + 0.01)
+            for what in case["moves"] if step % 3 == 2 else []:
+                move(engine.optimizer, what)
             engine.step()
             losses.append(loss.item().hex())
     return losses
@@ -153,15 +172,18 @@ def train(case) -> tuple[list[str], list, dict]:
         while not zero.zf_op.zenflow_adam_wait(zero.zf_ctrl.data_ptr(), 60):
             pass
     names = [] if case["overlap"] else ["exp_avg", "exp_avg_sq"]  # ZenFlow's process keeps its moments to itself
-    state = [utils.safe_get_full_fp32_param(first),
-             *(utils.safe_get_full_optimizer_state(first, name) for name in names)]
-    for flat in getattr(zero, "fp32_partitioned_groups_flat", None) or zero.single_partition_of_fp32_groups:
+    state = []
+    if not case["moves"]:  # DeepSpeed's functions would read the memory of before
+        state = [utils.safe_get_full_fp32_param(first),
+                 *(utils.safe_get_full_optimizer_state(first, name) for name in names)]
+    for flat in partitions_of(zero):
         state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in names)]
     state = [tensor.clone() for tensor in state]
     facts["parameters"] = sum(param.numel() for param in Model(case).parameters())
     stats = arena.runtime.stats() if arena is not None else None
     engine.destroy()
     facts |= {"restarts": stats.restarts if stats is not None else 0,
+              "stepped": stats.completed if stats is not None else 0,
               "left": stats is not None and os.path.exists(f"/proc/{stats.worker_pid}")}
     return losses, state, facts
 

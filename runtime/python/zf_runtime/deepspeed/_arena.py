@@ -19,6 +19,8 @@ from ._powers import Powers
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 MODES = ("wait", "late", "zenflow")
+#: What a partition's moments are called in the optimizer's state. ZenFlow has the second set.
+MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 
 
 @dataclasses.dataclass
@@ -43,8 +45,21 @@ class Owed:
         return self.factor == 1.0 or self.unpaid.item() == 0
 
 
+def hand_out(mine: torch.Tensor) -> torch.Tensor:
+    """Returns another tensor over the same memory, for the optimizer and the program. They may give it other memory
+    through `.data`: ours keeps its own."""
+    tensor = torch.empty(0, dtype=mine.dtype)
+    tensor.data = mine
+    return tensor
+
+
+def is_over(mine: torch.Tensor, given: torch.Tensor | None) -> bool:
+    """Returns whether a tensor of the program still lies in the arena, where ours does."""
+    return given is not None and given.data_ptr() == mine.data_ptr()
+
+
 class Slot:
-    """A partition that lies in the arena: a group of the runtime."""
+    """A partition that lies in the arena: a group of the runtime. Its tensors are never handed out: see hand_out()."""
 
     def __init__(self, index: int, runtime: Runtime, param: torch.Tensor):
         self.index = index
@@ -137,26 +152,41 @@ class FlatArena:
         if self.mode == "wait":
             self._noted = []  # of a step() that failed
         self.adopt(slot, moments)
-        if grads.data_ptr() != slot.grads[self._buffer].data_ptr():
-            slot.grads[self._buffer].copy_(grads.reshape(-1))
+        self.adopt_gradients(slot, self._buffer, grads)
         self.note(slot, step, **settings)
         if self.mode == "wait":
             self.submit(0)
             self.wait()
         _moved_threads.look(step)
 
-    def adopt(self, slot: Slot, moments: Sequence[torch.Tensor]) -> None:
-        """Copies moments that lie elsewhere, as after a checkpoint was loaded, into the arena. The given tensors are
-        views of it from then on; if the arena has them in bf16, views take their places in the optimizer's state."""
-        for name, mine, given in zip(("exp_avg", "exp_avg_sq") * 2, slot.moments, moments):
-            if given.data_ptr() != mine.data_ptr():
-                self.wait()
+    def adopt(self, slot: Slot, moments: Sequence[torch.Tensor | None]) -> None:
+        """Copies moments that lie elsewhere into the arena: a checkpoint was loaded, or the program gave them other
+        memory. Where there are none, they begin at zero. The given tensors lie in the arena from then on. If the arena
+        has moments of another type, other tensors take their places in the optimizer's state."""
+        for name, mine, given in zip(MOMENTS, slot.moments, moments):
+            if is_over(mine, given):
+                continue
+            self.wait()
+            with torch.no_grad():
+                mine.zero_() if given is None else mine.copy_(given.reshape(-1))
+            if given is not None and given.dtype == mine.dtype:
+                given.data = mine
+            else:
+                self.state_of(slot)[name] = hand_out(mine)
+
+    def adopt_gradients(self, slot: Slot, buffer: int, given: torch.Tensor) -> None:
+        """Copies gradients that lie elsewhere into a buffer of the arena. The given tensor stays where it is."""
+        if not is_over(slot.grads[buffer], given):
+            slot.grads[buffer].copy_(given.reshape(-1))
+
+    def _adopt_masters(self) -> None:
+        """Copies masters that the program gave other memory into the arena, where they lie from then on."""
+        for slot in self.slots:
+            if not is_over(slot.master, slot.param):
                 with torch.no_grad():
-                    mine.copy_(given.reshape(-1))
-                if given.dtype == mine.dtype:
-                    given.data = mine
-                else:
-                    self.state_of(slot)[name] = mine
+                    slot.master.copy_(slot.param)
+                slot.param.data = slot.master
+                self.masters_written()
 
     def note(self, slot: Slot, step: int, **settings: Any) -> None:
         """Remembers step number `step` of a partition for submit(). settings: lr, betas and so on, as in Group."""
@@ -195,6 +225,9 @@ class FlatArena:
 
     def _begin(self) -> None:
         self._take_back()
+        self._adopt_masters()
+        for slot in self.slots:
+            slot.grad_scale = 1.0  # of a step that was interrupted
         before = [self.state_of(slot).get("step") for slot in self.slots]
         for slot, count in zip(self.slots, before):
             if count is not None and self.runtime.step(slot.index) != int(count):  # after a checkpoint was loaded
@@ -251,7 +284,7 @@ class FlatArena:
 
     def _turn(self, buffer: int) -> None:
         for slot in self.slots:
-            slot.param.grad = slot.grads[buffer]
+            slot.param.grad = hand_out(slot.grads[buffer])
         self._buffer = buffer
 
     def wait(self, timeout: float | None = None) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from ..errors import ZfError
 from . import _fused
-from ._arena import FlatArena, Partition
+from ._arena import MOMENTS, FlatArena, Partition, hand_out
 from ._closing import close_with, end_abandoned
 from ._late import make_late
 from ._layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
@@ -44,9 +44,8 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
             slot.master.copy_(slot.param)
         unpin(slot.param)
         slot.param.data = slot.master
-        slot.param.grad = slot.grads[0]
-        exp_avg, exp_avg_sq = slot.moments
-        optimizer.state[slot.param] = {"step": 0, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
+        slot.param.grad = hand_out(slot.grads[0])
+        optimizer.state[slot.param] = {"step": 0} | dict(zip(MOMENTS, map(hand_out, slot.moments)))
     optimizer.ds_opt_adam.arena = arena
     if stage_of(zero) == 3:
         _fused.fuse_stage_3(zero, arena)

@@ -165,7 +165,6 @@ def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]]
     if slot is None or not arena.is_open:
         unscale()
         return
-    slot.grad_scale = 1.0  # of a step that was interrupted
     _settle(slot, idle)
     if idle == []:
         probe = torch.ones(1)

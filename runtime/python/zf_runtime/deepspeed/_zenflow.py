@@ -12,7 +12,7 @@ from typing import Any, Callable
 import torch
 
 from ..errors import ZfError, ZfTimeout
-from ._arena import FlatArena, Partition, Slot
+from ._arena import MOMENTS, FlatArena, Partition, Slot, hand_out, is_over
 from ._attach import finish
 from ._closing import end_abandoned
 from ._layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
@@ -20,7 +20,6 @@ from ._messages import say
 from ._pinning import unpin
 from ._waiting import make_params_wait, wrap
 
-MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 #: What overwrites the weights at a selection boundary, in stages 1 and 2. In stage 3 see before_selection().
 SELECTION = {2: ("sync_fp32_param_from_gpu",), 3: ()}
 
@@ -71,10 +70,11 @@ def announcing(load_state_dict: Callable[..., Any]) -> Callable[..., Any]:
     def load(zero: Any, *args: Any, **keywords: Any) -> Any:
         if not getattr(zero, "zenflow", False) or not getattr(zero, "zenflow_overlap_step", True):
             return load_state_dict(zero, *args, **keywords)
-        zero.zf_steps_at_load = zero.micro_step + 1
         result = load_state_dict(zero, *args, **keywords)
-        has_moments = any(MOMENTS[0] in state for state in zero.optimizer.state.values())
-        if keywords.get("load_optimizer_states", True) and not has_moments:
+        if not keywords.get("load_optimizer_states", True):
+            return result
+        zero.zf_steps_at_load = zero.micro_step + 1
+        if not any(MOMENTS[0] in state for state in zero.optimizer.state.values()):
             say("the checkpoint has no moments, because ZenFlow's own optimizer saves none: they begin at zero")
         return result
 
@@ -104,8 +104,8 @@ def _take(slot: Slot) -> None:
     for tensor in (param, *param.overlap_grad):
         unpin(tensor)
     param.data = slot.master
-    param.overlap_grad = list(slot.grads)
-    param.stale_param = slot.result
+    param.overlap_grad = list(map(hand_out, slot.grads))
+    param.stale_param = hand_out(slot.result)
 
 
 class ZenFlowOperator:
@@ -117,18 +117,17 @@ class ZenFlowOperator:
         self._optimizer = zero.optimizer
         arena.state_of = lambda slot: self._optimizer.state[slot.param]
         self._earlier_steps = 0  # what the loaded moments have seen. ZenFlow's own count is in no checkpoint.
-        for slot in arena.slots:
-            self._take_state(slot)
+        self._take_states()
 
     def zenflow_adam_submit(self, control: int, buffer: int, step: int, lr: list[float], beta1: list[float],
                             beta2: list[float], eps: list[float], weight_decay: list[float],
                             bias_correction: list[int]) -> None:
-        for slot in self.arena.slots:
-            self._take_state(slot)
+        self._take_states()
         step += self._earlier_steps
 
         def submit() -> None:
             for index, slot in enumerate(self.arena.slots):
+                self.arena.adopt_gradients(slot, buffer, slot.param.overlap_grad[buffer])
                 self._optimizer.state[slot.param]["step"] = step
                 self.arena.note(slot, step, lr=lr[index], betas=(beta1[index], beta2[index]), eps=eps[index],
                                 weight_decay=weight_decay[index], bias_correction=bool(bias_correction[index]))
@@ -145,17 +144,19 @@ class ZenFlowOperator:
             return False
         return True
 
-    def _take_state(self, slot: Slot) -> None:
-        """Makes the partition's entry in the optimizer's state one of views of the arena. Takes over the moments that a
-        checkpoint has brought there; if it has brought none, they begin at zero."""
-        state = self._optimizer.state[slot.param]
-        views = dict(zip(MOMENTS, slot.moments))
-        if all(state.get(name) is view for name, view in views.items()):
+    def _take_states(self) -> None:
+        """Takes over the moments that a checkpoint has brought, or that the program gave other memory. Where there are
+        none, they begin at zero."""
+        states = [self._optimizer.state[slot.param] for slot in self.arena.slots]
+        found = [[state.get(name) for name in MOMENTS] for state in states]
+        at_load = getattr(self._zero, "zf_steps_at_load", None)
+        if at_load is None and all(is_over(*pair) for slot, moments in zip(self.arena.slots, found)
+                                   for pair in zip(slot.moments, moments)):
             return
-        self.arena.wait()
-        step = int(state.get("step", 0))
-        self._earlier_steps = step - getattr(self._zero, "zf_steps_at_load", 0) if step else 0
-        for name, view in views.items():
-            saved = state.get(name)
-            view.zero_() if saved is None else view.copy_(saved.reshape(-1))
-        self._optimizer.state[slot.param] = {"step": step, **views}
+        self.arena.settle()
+        for slot, state, moments in zip(self.arena.slots, states, found):
+            step = int(state.setdefault("step", 0))
+            if at_load is not None or step != self.arena.runtime.step(slot.index):
+                self._earlier_steps = step - (at_load or 0) if step else 0
+            self.arena.adopt(slot, moments)
+        vars(self._zero).pop("zf_steps_at_load", None)
