@@ -62,14 +62,12 @@ class DeepSpeed(FrameworkTest):
         """Seen: 48 combinations, the same."""
         self.compare(ALL)
 
-    def test_zenflow_own_betas_absent_gradients_and_overflows_give_the_same_bits(self):
+    def test_zenflow_absent_gradients_and_overflows_give_the_same_bits(self):
         """One process has all of these, since most of a process's time goes into imports."""
         zenflow = [{"steps": 64, "kill_at": 33, "select_interval": 8},
                    # With one selection: at each later one ZenFlow overwrites weights that its own optimizer process may
                    # still be stepping.
                    {"overlap": True, "steps": 64, "kill_at": 33, "groups": 2, "dtype": "bf16", "clip": 0.5}]
-        # DeepSpeed's operator has one pair of powers of beta for all groups, and calculates it anew for other betas.
-        betas = [{"groups": 2, "betas_differ": True, "steps": 20}]
         # A layer that every third step uses. ZeRO scales its old gradient again at each step, in place.
         sometimes = [{"stage": stage, "steps": 14, "clip": 0.1, "sometimes": [1], "groups": 2, "sub_groups": stage == 3}
                      for stage in (1, 2, 3)]
@@ -79,13 +77,25 @@ class DeepSpeed(FrameworkTest):
                         for stage in (2, 3)]
         # ZeRO skips that step and scales nothing. At the next step one layer gets no gradient.
         overflow = {"dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2], "overflow_at": 4}
-        cases = [*({"zenflow": True} | case for case in zenflow), *betas, *sometimes, *read_and_set, overflow]
+        cases = [*({"zenflow": True} | case for case in zenflow), *sometimes, *read_and_set, overflow]
         said = self.train("zero_pairs", cases)
         self.assertEqual(len(said), len(cases), self.output)
         for case, each in zip(cases, said):
             with self.subTest(case):
                 self.assert_same_bits(each, restarts=int("kill_at" in case))
         self.assertNotIn("0x", said[-1]["own"][4], "no overflow")
+
+    def test_groups_with_betas_of_their_own_give_the_same_bits_in_any_order(self):
+        """DeepSpeed's operator has one pair of powers of beta for all groups, and calculates it anew for other betas. A
+        group may go on from the powers of the one before it."""
+        orders = ("AB", "ABA", "BAA", "ABCA")
+        cases = [{"betas": order, "steps": 20} for order in orders]
+        cases += [{"betas": "ABA", "steps": 20} | more for more in (
+            {"stage": 3, "sub_groups": True, "kill_at": 11}, {"zenflow": True, "overlap": True, "kill_at": 11},
+            {"sometimes": [1]})]
+        for said in self.train("zero_pairs", cases):
+            with self.subTest(betas=said["case"]["betas"]):
+                self.assert_same_bits(said, restarts=int(said["case"]["kill_at"] is not None))
 
     def test_what_the_program_gives_other_memory_counts(self):
         """A program re-binds .data of moments, masters and gradients, as do DeepSpeed's functions that move Adam's
@@ -315,7 +325,7 @@ class DeepSpeed(FrameworkTest):
                      [{"amsgrad": True}, {"dtype": "bf16", "half_states": True}, {"needs": "read_by_a_later_version"}])
 
     def test_without_a_plan_the_step_is_in_place(self):
-        cases = [{"stage": stage, "dtype": "bf16", "clip": 0.5, "groups": 2, "betas_differ": stage == 3}
+        cases = [{"stage": stage, "dtype": "bf16", "clip": 0.5, "groups": 2, "betas": "AB" * (stage == 3)}
                  for stage in (1, 2, 3)] + [{"zenflow": True}]
         self.refused(["There is no optimizer process: DeepSpeedCPUAdam steps in the training process",
                       "DeepSpeedCPUAdam steps in place"], cases, ZF_PLAN="")

@@ -23,6 +23,7 @@ class Interrupted(unittest.TestCase):
     def round(self, job, interrupt, turn):
         given = [job.backward()]
         came = interrupt(job.step)
+        job.was_interrupted = True
         if turn % 3 != 2:  # else it goes on at once
             job.settle()
             job.check(self, *given)

@@ -45,7 +45,7 @@ def zenflow(case, folder):
     def looking(arena, buffer):
         if not loaded:
             loaded.extend(moments.clone() for slot in arena.slots for moments in slot.moments)
-            numbers.append(arena._noted[0].step)
+            numbers.append(arena._noted[0].scalars[-1])
         submit(arena, buffer)
 
     for kind in reversed(KINDS):

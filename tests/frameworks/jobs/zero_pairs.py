@@ -45,8 +45,9 @@ if not torch.cuda.is_available():
 
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
-            "select_interval": 1000, "betas_differ": False, "pin_memory": False, "amsgrad": False, "half_states": False,
+            "select_interval": 1000, "betas": "", "pin_memory": False, "amsgrad": False, "half_states": False,
             "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": []}
+BETAS = {"A": (0.9, 0.999), "B": (0.8, 0.99), "C": (0.85, 0.995)}
 READERS = dict(_layout.READERS)
 
 
@@ -69,12 +70,15 @@ class Model(torch.nn.Module):
 
 
 def groups_of(model, case) -> list[dict]:
+    params = list(model.parameters())
+    if case["betas"]:  # a group for each letter
+        return [{"params": params[at::len(case["betas"])], "betas": BETAS[letter]}
+                for at, letter in enumerate(case["betas"])]
     if case["groups"] == 1:
-        return [{"params": list(model.parameters())}]
-    flat = [p for p in model.parameters() if p.dim() == 1]
-    other = [p for p in model.parameters() if p.dim() != 1]
-    more = {"betas": (0.8, 0.99)} if case["betas_differ"] else {}
-    return [{"params": other, "weight_decay": 0.1}, {"params": flat, "weight_decay": 0.0, "lr": 2e-3, **more}]
+        return [{"params": params}]
+    flat = [p for p in params if p.dim() == 1]
+    other = [p for p in params if p.dim() != 1]
+    return [{"params": other, "weight_decay": 0.1}, {"params": flat, "weight_decay": 0.0, "lr": 2e-3}]
 
 
 def config_of(case) -> dict:
@@ -167,7 +171,7 @@ def train(case) -> tuple[list[str], list, dict]:
     facts = {"pinned": pinned_bytes() - before}
     losses = train_steps(engine, case, range(case["steps"]))
     # (DeepSpeed links only the first group that it steps.)
-    arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[2]
+    arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[0 if case["betas"] else 2]
     if case["overlap"]:  # the last step may be under way
         while not zero.zf_op.zenflow_adam_wait(zero.zf_ctrl.data_ptr(), 60):
             pass

@@ -15,7 +15,6 @@ from .._frames import is_running
 from ..errors import ZfWorkerDied
 from ..group import Group
 from ..runtime import Runtime
-from ._powers import Powers
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 MODES = ("wait", "late", "zenflow")
@@ -64,14 +63,14 @@ class Slot:
     def __init__(self, index: int, runtime: Runtime, param: torch.Tensor):
         self.index = index
         self.param = param
-        self.sent = runtime.groups[index]
         self.grad_scale = 1.0  #: of the next step
         self.owed: dict[int, Owed] = {}  #: by the address of a gradient buffer: see _fused.py
         self.master = runtime.tensor(index, _abi.PARAMS)
-        self.grads = [runtime.tensor(index, kind) for kind in (_abi.GRADS_0, _abi.GRADS_1)[:self.sent.grad_buffers]]
-        sets = [(_abi.MOMENT_1, _abi.MOMENT_2), (_abi.MOMENT_1_SET_1, _abi.MOMENT_2_SET_1)][:self.sent.moment_sets]
+        group = runtime.groups[index]
+        self.grads = [runtime.tensor(index, kind) for kind in (_abi.GRADS_0, _abi.GRADS_1)[:group.grad_buffers]]
+        sets = [(_abi.MOMENT_1, _abi.MOMENT_2), (_abi.MOMENT_1_SET_1, _abi.MOMENT_2_SET_1)][:group.moment_sets]
         self.moments = [runtime.tensor(index, kind) for kinds in sets for kind in kinds]
-        result = _abi.STALE if self.sent.stale else _abi.COPY if self.sent.copy_type else None
+        result = _abi.STALE if group.stale else _abi.COPY if group.copy_type else None
         self.result = None if result is None else runtime.tensor(index, result)  #: the last step's, for ZeRO's copy
 
     @property
@@ -88,8 +87,7 @@ class Noted(NamedTuple):
     """A step that submit() hands over."""
 
     slot: Slot
-    step: int
-    grad_scale: float
+    scalars: tuple[Any, ...]  #: the members of zf_scalars, which have the step's number, too
 
 
 class FlatArena:
@@ -121,7 +119,6 @@ class FlatArena:
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
-        self._powers = Powers()
         self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
         self._before: list[Any] | None = None  # the counts at the beginning of a step; None outside
         self._noted: list[Noted] = []
@@ -144,20 +141,19 @@ class FlatArena:
         """Returns the slot whose master parameters these are; None if they lie elsewhere."""
         return self._at.get(params.data_ptr())
 
-    def step(self, slot: Slot, step: int, grads: torch.Tensor, moments: Sequence[torch.Tensor],
-             **settings: Any) -> None:
-        """Does step number `step` of a partition, or notes it in mode late. Gradients that lie elsewhere are copied
-        into the arena, and so are moments."""
+    def step(self, slot: Slot, scalars: tuple[Any, ...], grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
+        """Does a step of a partition, or notes it in mode late. Gradients that lie elsewhere are copied into the arena,
+        and so are moments."""
         self.wait()
         if self.mode == "wait":
             self._noted = []  # of a step() that failed
         self.adopt(slot, moments)
         self.adopt_gradients(slot, self._buffer, grads)
-        self.note(slot, step, **settings)
+        self.note(slot, scalars)
         if self.mode == "wait":
             self.submit(0)
             self.wait()
-        _moved_threads.look(step)
+        _moved_threads.look(scalars[-1])
 
     def adopt(self, slot: Slot, moments: Sequence[torch.Tensor | None]) -> None:
         """Copies moments that lie elsewhere into the arena: a checkpoint was loaded, or the program gave them other
@@ -188,32 +184,20 @@ class FlatArena:
                 slot.param.data = slot.master
                 self.masters_written()
 
-    def note(self, slot: Slot, step: int, **settings: Any) -> None:
-        """Remembers step number `step` of a partition for submit(). settings: lr, betas and so on, as in Group."""
+    def note(self, slot: Slot, scalars: tuple[Any, ...]) -> None:
+        """Remembers a step of a partition for submit()."""
         if self.before_first_step is not None:
             first, self.before_first_step = self.before_first_step, None
             first()
-        wanted = dataclasses.replace(slot.sent, **settings)
-        if self._powers.anew(step, wanted.betas) and wanted.betas == slot.sent.betas:  # else the runtime does so anyway
-            self.wait()
-            if self.runtime.step(slot.index) == step - 1:
-                self.runtime.set_step(slot.index, step - 1)
-        if wanted != slot.sent:
-            self.runtime.set_group(slot.index, wanted)
-            slot.sent = wanted
-        self._noted.append(Noted(slot, step, slot.take_grad_scale()))
-        self._powers = self._powers.after(step, wanted.betas)
+        self._noted.append(Noted(slot, scalars))
 
     def submit(self, buffer: int) -> None:
         """Hands over the steps that were noted, with the gradients of a buffer."""
-        alike: dict[tuple[int, float], list[int]] = {}
-        for noted in self._noted:
-            alike.setdefault((noted.step, noted.grad_scale), []).append(noted.slot.index)
         # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
         # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
         self._handed_over = True
-        for (step, grad_scale), indexes in alike.items():
-            self.runtime.submit(indexes, buffer=buffer, grad_scale=grad_scale, step=step)
+        self.runtime.submit([noted.slot.index for noted in self._noted], buffer=buffer,
+                            scalars=[noted.scalars for noted in self._noted])
         self._noted = []
 
     def in_step(self, step: Callable[..., Any], *args: Any, **keywords: Any) -> Any:

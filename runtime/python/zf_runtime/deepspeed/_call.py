@@ -6,7 +6,6 @@ import ctypes
 import functools
 from typing import Any
 
-from .. import _abi
 from . import _local_step
 from ._local_step import Settings, Tensors
 from ._powers import Powers
@@ -21,8 +20,12 @@ class Call:
         self._adamw = adamw
 
     @functools.cached_property
-    def scalars(self) -> _abi.Scalars:
-        return _local_step.scalars(self.powers, self._adamw, self.told[2])
+    def scalars(self) -> tuple[Any, ...]:
+        return self.scaled(1.0)
+
+    def scaled(self, grad_scale: float) -> tuple[Any, ...]:
+        """Returns the members of zf_scalars for a step that multiplies each gradient."""
+        return _local_step.scalars(self.powers, self._adamw, self.told[2], grad_scale)
 
 
 class OptimizerState:

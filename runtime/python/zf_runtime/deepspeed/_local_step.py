@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -81,8 +81,9 @@ class Settings(NamedTuple):
     bias_correction: bool
 
 
-def scalars(powers: Powers, adamw: bool, settings: Settings) -> _abi.Scalars:
-    """Returns the factors of the step that has made these powers. DeepSpeed ignores a weight decay below 0."""
+def scalars(powers: Powers, adamw: bool, settings: Settings, grad_scale: float = 1.0) -> tuple[Any, ...]:
+    """Returns the members of zf_scalars for the step that has made these powers. DeepSpeed ignores a weight decay below
+    0."""
     need_finite(lr=settings.lr, beta1=powers.betas[0], beta2=powers.betas[1], eps=settings.eps,
                 weight_decay=settings.weight_decay)
     (beta1, beta2), decay, rate = powers.betas, fp32(max(settings.weight_decay, 0.0)), fp32(settings.lr)
@@ -90,19 +91,17 @@ def scalars(powers: Powers, adamw: bool, settings: Settings) -> _abi.Scalars:
     if bias1 <= 0 or bias2 <= 0:
         raise ZfError(f"step {powers.step} with betas {beta1:g} and {beta2:g} has no bias correction: steps count from "
                       "1 on, and a beta is less than 1 in fp32")
-    return _abi.Scalars(  # its members are fp32: they round
-        beta1=beta1, one_minus_beta1=1 - beta1, beta2=beta2, one_minus_beta2=1 - beta2, eps=settings.eps,
-        inv_sqrt_bias2=1 / fp32(math.sqrt(bias2)), step_size=-rate / bias1, decay=-rate * decay if adamw else decay,
-        grad_scale=1.0, mode=_abi.ADAMW if adamw else _abi.ADAM)
+    return (beta1, 1 - beta1, beta2, 1 - beta2, settings.eps, 1 / fp32(math.sqrt(bias2)), -rate / bias1,
+            -rate * decay if adamw else decay, grad_scale, _abi.ADAMW if adamw else _abi.ADAM, 0, powers.step)
 
 
 def step(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor,
-         scalars: _abi.Scalars, counter: ctypes.c_float) -> None:
+         scalars: tuple[Any, ...], counter: ctypes.c_float) -> None:
     """Steps tensors that refusal() has taken. The counter grows by 1 then."""
     grads = grads.contiguous()  # as DeepSpeed's operator reads them
     tensor = _abi.Tensor(p=params.data_ptr(), g=grads.data_ptr(), state=(exp_avg.data_ptr(), exp_avg_sq.data_ptr()),
                          elements=params.numel(), grad_type=_abi.F32)
-    _local.engine().step_one(tensor, scalars, counter, torch.get_num_threads())
+    _local.engine().step_one(tensor, _abi.Scalars(*scalars), counter, torch.get_num_threads())
     _moved_threads.look(int(counter.value))
 
 

@@ -71,7 +71,7 @@ class CpuAdamOperator:
         if params.numel() == 0:  # a rank without a part of this group
             state.last = call
         elif (arena := self.arena) is not None and (slot := arena.slot_of(params)) is not None:
-            arena.step(slot, step, grads, (exp_avg, exp_avg_sq), betas=betas, **settings._asdict())
+            arena.step(slot, call.scaled(slot.take_grad_scale()), grads, (exp_avg, exp_avg_sq))
             state.last = call
         elif self._steps_in_place(tensors):
             state.step_in_place(call, tensors)

@@ -18,25 +18,21 @@ class Powers(NamedTuple):
     betas: tuple[float, float] = (0.0, 0.0)  #: fp32
     values: tuple[float, float] = (1.0, 1.0)  #: fp32
 
-    def anew(self, step: int, betas: tuple[float, float]) -> bool:
-        """Returns whether DeepSpeed calculates the powers anew for this step."""
-        if self.first == self.step == 0:  # the powers of step 0 are 1, whatever the betas are
-            return step > 1
-        return _fp32(betas) != self.betas or step not in (self.step, self.step + 1)
-
     def after(self, step: int, betas: tuple[float, float]) -> Powers:
         """Returns the powers after a call for this step."""
-        anew, (beta1, beta2) = self.anew(step, betas), _fp32(betas)
-        if anew:
+        beta1, beta2 = fp32(betas[0]), fp32(betas[1])
+        if self._anew(step, (beta1, beta2)):
             return Powers(step, step, (beta1, beta2), (_power(beta1, step), _power(beta2, step)))
         if step == self.step:
             return self._replace(betas=(beta1, beta2))
         power1, power2 = self.values
         return Powers(self.first, step, (beta1, beta2), (fp32(power1 * beta1), fp32(power2 * beta2)))
 
-
-def _fp32(betas: tuple[float, float]) -> tuple[float, float]:
-    return fp32(betas[0]), fp32(betas[1])
+    def _anew(self, step: int, betas: tuple[float, float]) -> bool:
+        """Returns whether DeepSpeed calculates the powers anew for this step. The betas are fp32."""
+        if self.first == self.step == 0:  # the powers of step 0 are 1, whatever the betas are
+            return step > 1
+        return betas != self.betas or step not in (self.step, self.step + 1)
 
 
 def _power(beta: float, step: int) -> float:

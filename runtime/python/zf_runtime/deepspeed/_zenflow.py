@@ -14,8 +14,10 @@ import torch
 from ..errors import ZfError, ZfTimeout
 from ._arena import MOMENTS, FlatArena, Partition, Slot, hand_out, is_over
 from ._attach import finish
+from ._call import OptimizerState
 from ._closing import end_abandoned
 from ._layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
+from ._local_step import Settings
 from ._messages import say
 from ._pinning import unpin
 from ._waiting import make_params_wait, wrap
@@ -116,6 +118,7 @@ class ZenFlowOperator:
         self._zero = zero
         self._optimizer = zero.optimizer
         arena.state_of = lambda slot: self._optimizer.state[slot.param]
+        self._calls = OptimizerState((0.0, 0.0, 0.0, 0.0, 0.0, True, False))  # AdamW
         self._earlier_steps = 0  # what the loaded moments have seen. ZenFlow's own count is in no checkpoint.
         self._take_states()
 
@@ -129,8 +132,11 @@ class ZenFlowOperator:
             for index, slot in enumerate(self.arena.slots):
                 self.arena.adopt_gradients(slot, buffer, slot.param.overlap_grad[buffer])
                 self._optimizer.state[slot.param]["step"] = step
-                self.arena.note(slot, step, lr=lr[index], betas=(beta1[index], beta2[index]), eps=eps[index],
-                                weight_decay=weight_decay[index], bias_correction=bool(bias_correction[index]))
+                settings = Settings(float(lr[index]), float(eps[index]), float(weight_decay[index]),
+                                    bool(bias_correction[index]))
+                call = self._calls.next(step, (float(beta1[index]), float(beta2[index])), settings)
+                self.arena.note(slot, call.scalars)
+                self._calls.last = call
             self.arena.submit(buffer)
 
         self.arena.in_step(submit)
