@@ -324,6 +324,15 @@ class DeepSpeed(FrameworkTest):
                       "DeepSpeedCPUAdam steps in place"],
                      [{"amsgrad": True}, {"dtype": "bf16", "half_states": True}, {"needs": "read_by_a_later_version"}])
 
+    def test_muon_is_announced_in_one_line(self):
+        """It names both halves. Muon is not compiled here, which would take minutes."""
+        cases = [{"stage": stage, "dtype": "bf16", "steps": 4, "muon": True} for stage in (2, 3)]
+        for said in self.train("zero_pairs", cases, TORCHDYNAMO_DISABLE="1"):
+            self.assertEqual(said["own"], said["native"])
+        self.assertIn("Muon steps 16384 parameters of this model (use_muon is true) by DeepSpeed's own code, and "
+                      "DeepSpeedCPUAdam steps the other 448 parameters in place: ", self.output)
+        self.assertEqual(self.output.count("zf_runtime.deepspeed: "), 1, self.output)
+
     def test_without_a_plan_the_step_is_in_place(self):
         cases = [{"stage": stage, "dtype": "bf16", "clip": 0.5, "groups": 2, "betas": "AB" * (stage == 3)}
                  for stage in (1, 2, 3)] + [{"zenflow": True}]

@@ -46,6 +46,7 @@ if not torch.cuda.is_available():
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas": "", "pin_memory": False, "amsgrad": False, "half_states": False,
+            "muon": False,
             "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": []}
 BETAS = {"A": (0.9, 0.999), "B": (0.8, 0.99), "C": (0.85, 0.995)}
 READERS = dict(_layout.READERS)
@@ -90,6 +91,8 @@ def config_of(case) -> dict:
     if case["zenflow"]:
         zero["zenflow"] = {"topk_ratio": 0.1, "select_strategy": "step", "select_interval": case["select_interval"],
                            "update_interval": 2, "full_warm_up_rounds": 2, "overlap_step": case["overlap"]}
+    if case["muon"]:
+        zero["reduce_scatter"] = False
     config = {"train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": case["accumulation"],
               "gradient_clipping": case["clip"], "zero_optimization": zero, "steps_per_print": 1 << 30,
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}
@@ -97,6 +100,8 @@ def config_of(case) -> dict:
         config[case["dtype"]] = {"enabled": True}
     if case["amsgrad"]:
         config["optimizer"]["params"]["amsgrad"] = True
+    if case["muon"]:
+        config["optimizer"]["type"] = "Muon"
     if case["half_states"]:
         config["optimizer"]["params"]["fp32_optimizer_states"] = False
     return config
@@ -177,11 +182,12 @@ def train(case) -> tuple[list[str], list, dict]:
             pass
     names = [] if case["overlap"] else ["exp_avg", "exp_avg_sq"]  # ZenFlow's process keeps its moments to itself
     state = []
-    if not case["moves"]:  # DeepSpeed's functions would read the memory of before
+    if not case["moves"] and not case["muon"]:  # DeepSpeed's functions read the memory of before; Muon has no moments
         state = [utils.safe_get_full_fp32_param(first),
                  *(utils.safe_get_full_optimizer_state(first, name) for name in names)]
     for flat in partitions_of(zero):
-        state += [flat.detach(), *(zero.optimizer.state[flat][name] for name in names)]
+        moments = zero.optimizer.state.get(flat, {})
+        state += [flat.detach(), *(moments[name] for name in names if name in moments)]
     state = [tensor.clone() for tensor in state]
     facts["parameters"] = sum(param.numel() for param in Model(case).parameters())
     stats = arena.runtime.stats() if arena is not None else None

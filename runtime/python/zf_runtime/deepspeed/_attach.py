@@ -12,7 +12,7 @@ from ._arena import MOMENTS, FlatArena, Partition, hand_out
 from ._closing import close_with, end_abandoned
 from ._late import make_late
 from ._layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
-from ._messages import describe, say
+from ._messages import count, describe, say
 from ._operator import CpuAdamOperator
 from ._pinning import pin, unpin, zeros_like
 from ._waiting import make_others_wait
@@ -36,8 +36,10 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
-        note = "" if state == "fp32" else f", with its state in fp32 and not in {state}"
-        say(f"{reason}. {_who_steps(zero, mode)}{note}")
+        note = ", and mode \"late\" has no effect" if mode == "late" else ""
+        note += "" if state == "fp32" else f", with its state in fp32 and not in {state}"
+        if not _announce_muon(zero, note):
+            say(f"{reason}. {_who_steps(zero)}{note}")
         return
     for slot in arena.slots:
         with torch.no_grad():
@@ -57,13 +59,26 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     finish(zero, arena)
 
 
-def _who_steps(zero: Any, mode: str) -> str:
+def _who_steps(zero: Any) -> str:
     """Returns who steps a ZeRO optimizer that has no arena."""
-    note = ", and mode \"late\" has no effect" if mode == "late" else ""
     operator = getattr(getattr(zero, "optimizer", None), "ds_opt_adam", None)
     if not isinstance(operator, CpuAdamOperator) or is_superoffload(zero):
-        return f"DeepSpeed's own optimizer is used{note}"
-    return f"There is no optimizer process: DeepSpeedCPUAdam steps in the training process{note}"
+        return "DeepSpeed's own optimizer is used"
+    return "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"
+
+
+def _announce_muon(zero: Any, note: str) -> bool:
+    """Returns whether the optimizer is DeepSpeed's Muon with a DeepSpeedCPUAdam of ours for its other parameters. That
+    says at its first step who steps which."""
+    operator = getattr(getattr(getattr(zero, "optimizer", None), "aux_optimizer", None), "ds_opt_adam", None)
+    if not isinstance(operator, CpuAdamOperator):
+        return False
+    params = [param for group in getattr(zero, "fp16_groups", None) or zero.bit16_groups for param in group]
+    muon, adam = (count(sum(getattr(param, "ds_numel", param.numel()) for param in params
+                            if bool(getattr(param, "use_muon", False)) is wanted)) for wanted in (True, False))
+    operator.introduction = (f"Muon steps {muon} of this model (use_muon is true) by DeepSpeed's own code, and "
+                             f"DeepSpeedCPUAdam steps the other {adam} in place{note}")
+    return True
 
 
 def finish(zero: Any, arena: FlatArena) -> None:

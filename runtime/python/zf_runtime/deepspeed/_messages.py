@@ -24,7 +24,7 @@ def describe(arena: FlatArena) -> str:
     stats = arena.runtime.stats()
     elements = sum(slot.param.numel() for slot in arena.slots)
     partitions, threads = _plural(len(arena.slots), "partition"), _plural(stats.threads, "thread")
-    text = f"optimizer process {stats.worker_pid} steps {_count(elements)} in {partitions} with {threads} ({stats.isa})"
+    text = f"optimizer process {stats.worker_pid} steps {count(elements)} in {partitions} with {threads} ({stats.isa})"
     if arena.mode == "late":
         text += ", one step late"
     if arena.state != "fp32":
@@ -39,7 +39,8 @@ def describe(arena: FlatArena) -> str:
     return text
 
 
-def _count(elements: int) -> str:
+def count(elements: int) -> str:
+    """Returns a number of parameters in words."""
     return f"{elements / 1e6:.1f}M parameters" if elements >= 50_000 else f"{elements} parameters"
 
 

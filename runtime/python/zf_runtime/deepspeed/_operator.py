@@ -39,6 +39,7 @@ class CpuAdamOperator:
 
     def __init__(self, load: Callable[[], Any]):
         self.arena: FlatArena | None = None
+        self.introduction = "DeepSpeedCPUAdam steps in place"
         self._load = load
         self._compiled: Any = None
         self._states: dict[int, OptimizerState] = {}
@@ -127,7 +128,7 @@ class CpuAdamOperator:
     def _open_engine(self) -> bool:
         """Opens the local engine, and returns whether it can be opened. If not, DeepSpeed's own operator steps."""
         try:
-            say_once(f"DeepSpeedCPUAdam steps in place: {_local_step.engine()}")
+            say_once(f"{self.introduction}: {_local_step.engine()}")
         except ZfError as error:  # no library, or a plan that is broken
             self._engine_error = str(error)
             say_once(f"{error}. DeepSpeed's own operator steps")
