@@ -84,6 +84,7 @@ class DeepSpeed(FrameworkTest):
             with self.subTest(case):
                 self.assert_same_bits(each, restarts=int("kill_at" in case))
         self.assertNotIn("0x", said[-1]["own"][4], "no overflow")
+        self.assertEqual(self.output.count("DeepSpeed has skipped 1 of 5 steps, the last of them step 5: "), 1)
 
     def test_groups_with_betas_of_their_own_give_the_same_bits_in_any_order(self):
         """DeepSpeed's operator has one pair of powers of beta for all groups, and calculates it anew for other betas. A

@@ -16,7 +16,7 @@ class Stage2:
     """Has what a ZeRO optimizer of stage 2 has. Its functions do nothing."""
 
     def __init__(self, elements=32, dtype=torch.float32, **more):
-        for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:
+        for name in ("step", *_fused.NEEDED[2], *_layout.READERS[2], *_layout.WRITERS[2]):
             setattr(self, name, lambda: None)
         param = torch.zeros(elements, dtype=dtype)
         param.grad = torch.zeros_like(param)

@@ -15,6 +15,7 @@ from ._layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, s
 from ._messages import count, describe, say
 from ._operator import CpuAdamOperator
 from ._pinning import pin, unpin, zeros_like
+from ._skipped import announce_skipped_steps
 from ._waiting import make_others_wait
 
 
@@ -23,6 +24,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
     what it did, or why not and who steps. state: of the partitions, "fp32" or "bf16"."""
     end_abandoned()
+    announce_skipped_steps(zero)
     partitions: list[Partition] = []
     try:
         optimizer = cpu_adam_of(zero)

@@ -20,6 +20,7 @@ from ._layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check
 from ._local_step import Settings
 from ._messages import say
 from ._pinning import unpin
+from ._skipped import announce_skipped_steps
 from ._waiting import make_params_wait, wrap
 
 #: What overwrites the weights at a selection boundary, in stages 1 and 2. In stage 3 see before_selection().
@@ -45,6 +46,7 @@ def start_optimizer_process(zero: Any, original: Callable[[Any], None], options:
     if not zero.zf_stage3:
         make_params_wait(zero, arena)
         zero._link_all_hp_params()  # its views were of the memory that the partitions lay in
+    announce_skipped_steps(zero)  # until now there was no step
     zero.process_optimizer_established = True
     finish(zero, arena)
 
