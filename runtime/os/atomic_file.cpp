@@ -16,6 +16,8 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "os/file.hpp"
+#include "os/same_file.hpp"
+#include "os/write_target.hpp"
 
 namespace zf {
 namespace {
@@ -23,10 +25,6 @@ namespace {
 /// A temporary file without a lock is taken for abandoned if nobody writes it for this long. A writer that
 /// syncs its file does not write it meanwhile.
 constexpr Nanoseconds kSilentNs = 2 * kSecondNs;
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
 
 /// Returns the path by which linkat() finds an open file.
 std::string link_to(const FileDescriptor& file) { return format_text("/proc/self/fd/{}", file.get()); }
@@ -61,15 +59,6 @@ FileDescriptor create_nameless(const std::filesystem::path& path, mode_t mode) {
 /// Opens a temporary file without waiting for anything.
 FileDescriptor open_temporary(const std::filesystem::path& temporary, int access) {
   return FileDescriptor(::open(temporary.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-}
-
-/// Returns whether the file at `path` is still this one.
-bool is_at(const std::filesystem::path& path, const FileDescriptor& file) {
-  open_temporary(path, O_RDONLY);  // NFS asks its server when a file is opened; that may also fail
-  struct stat there = {};
-  struct stat here = {};
-  return ::lstat(path.c_str(), &there) == 0 && ::fstat(file.get(), &here) == 0 &&
-         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
 }
 
 /// Tells whether nobody writes the file at `temporary` for kSilentNs. Returns as soon as somebody does.
@@ -122,10 +111,18 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
                                                  : "give a path in a folder that exists and can be written");
 }
 
+/// Returns the errno value of a call that gives an open file this name; 0 if the file has it. On NFS a call
+/// may be done although it failed: the client asks again if the answer is lost, and is told that the old name
+/// is gone (ENOENT) or that the new one exists (EEXIST).
+int error_unless_at(const std::filesystem::path& name, const FileDescriptor& file, int result) {
+  const int error = result == 0 ? 0 : errno;
+  return error == 0 || is_at(name, file) ? 0 : error;
+}
+
 /// Gives a nameless file this name. Returns 0 or an errno value.
 int give_name(const FileDescriptor& file, const std::filesystem::path& name) {
-  const int result = ::linkat(AT_FDCWD, link_to(file).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
-  return result == 0 ? 0 : errno;
+  return error_unless_at(
+      name, file, ::linkat(AT_FDCWD, link_to(file).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW));
 }
 
 /// Returns whether files cannot be linked here: a sandbox may allow files without a name, but refuse
@@ -142,19 +139,26 @@ int sync_folder(const std::filesystem::path& folder) {
   return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
+/// Returns whether a new file may have the owner and the mode of the old one at this path. In a folder that
+/// others may write in, another user may have made it, to read or to change what is written there.
+bool may_pass_on_permissions(const std::filesystem::path& path, const struct stat& old) {
+  struct stat folder = {};
+  const bool is_ours_alone = ::stat(folder_of(path).c_str(), &folder) == 0 && !others_may_write_in(folder);
+  return is_ours_alone || belongs_to_this_user(path, old.st_uid);
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+AtomicFile::AtomicFile(std::filesystem::path path) : name_(std::move(path)) {
+  WriteTarget target = write_target(name_);
+  // Otherwise root could rename a plan over /dev/null.
+  if (!target.refusal.empty())
+    throw Error(Exit::runtime_error, format_text("cannot write {}: {}", name_.string(), target.refusal),
+                "give the path of a file");
+  path_ = std::move(target.file);
   struct stat old = {};
-  if (::stat(path_.c_str(), &old) == 0) {
-    // Otherwise root could rename a plan over /dev/null.
-    if (!S_ISREG(old.st_mode)) {
-      throw Error(Exit::runtime_error,
-                  format_text("cannot write {}: it exists and is not a regular file", path_.string()),
-                  "give the path of a file");
-    }
+  if (::lstat(path_.c_str(), &old) == 0 && may_pass_on_permissions(path_, old))
     replaced_ = {old.st_uid, old.st_gid, old.st_mode & 0777};
-  }
   const mode_t mode = replaced_ ? kClosedMode : kNewMode;
   file_ = create_nameless(path_, mode);
   if (!file_.valid()) std::tie(file_, temporary_) = create_beside(path_, mode);
@@ -166,8 +170,17 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(int error) const {
   throw_errno(
-      error, format_text("cannot write {}", path_.string()),
+      error, format_text("cannot write {}", name_.string()),
       format_text("{}; what was there before is unchanged", writing_hint(error, "give another path")));
+}
+
+void AtomicFile::fail_rename(int error) const {
+  struct stat there = {};
+  if (::lstat(path_.c_str(), &there) == 0 || errno == ENOENT) fail(error);
+  throw_errno(
+      error,
+      format_text("cannot write {}, nor see whether the old file or the new one is there", name_.string()),
+      writing_hint(error, "write it again"));
 }
 
 void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -221,10 +234,10 @@ bool AtomicFile::give_stable_name() {
 void AtomicFile::take_own_name() {
   const std::filesystem::path shared = temporary_;
   std::filesystem::path own = unique_name(path_);
-  if (std::rename(shared.c_str(), own.c_str()) != 0) {
-    if (errno != ENOENT) fail(errno);
+  if (const int error = error_unless_at(own, file_, std::rename(shared.c_str(), own.c_str())); error != 0) {
+    if (error != ENOENT) fail(error);
     throw Error(Exit::runtime_error,
-                format_text("cannot write {}: somebody has removed {} meanwhile", path_.string(),
+                format_text("cannot write {}: somebody has removed {} meanwhile", name_.string(),
                             shared.filename().string()),
                 "write it again; what was there before is unchanged");
   }
@@ -237,7 +250,7 @@ void AtomicFile::take_own_name() {
     std::rename(temporary_.c_str(), shared.c_str());
   }
   throw Error(Exit::runtime_error,
-              format_text("cannot write {}: another process has begun to write it", path_.string()),
+              format_text("cannot write {}: another process has begun to write it", name_.string()),
               "let one process at a time write it; what was there before is unchanged");
 }
 
@@ -268,12 +281,16 @@ void AtomicFile::commit() {
   if (!left_alone) take_own_name();
   take_permissions();
   const std::filesystem::path folder = folder_of(path_);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (const int error = error_unless_at(path_, file_, std::rename(temporary_.c_str(), path_.c_str()));
+      error != 0)
+    fail_rename(error);
   temporary_.clear();
-  const int error = sync_folder(folder);
-  if (error != 0)
-    throw_errno(error, format_text("{} is written, but its folder cannot be synced", path_.string()),
-                writing_hint(error));
+  if (const int error = sync_folder(folder); error != 0)
+    throw_errno(error,
+                format_text("{} is written, but its folder cannot be synced: the old file may be back after "
+                            "a power cut",
+                            name_.string()),
+                writing_hint(error, "write it again"));
 }
 
 void write_text_file_atomically(const std::filesystem::path& path, std::string_view text) {

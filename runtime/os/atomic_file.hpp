@@ -12,11 +12,14 @@
 
 namespace zf {
 
-/// A temporary file that replaces `path` in one step, or never. Whoever opens `path` finds the old file or
-/// the whole new one, also after a power cut. A new file has mode 0644 within the umask. One that replaces a
-/// file keeps the permission bits of that one, and its group and owner where this process may set them; if it
-/// may not set the group, the group gets no more than others. The temporary file is never more open than the
-/// file will be.
+/// A temporary file that replaces `path` in one step, or never. A reader of `path` finds the old file or the
+/// whole new one, also after a power cut. If `path` is a link, the file that it leads to is replaced. Only a
+/// regular file is replaced: write_target() has the rules.
+///
+/// A new file has mode 0644 within the umask. One that replaces a file keeps the permission bits of that one,
+/// and its group and owner where this process may set them; if it may not set the group, the group gets no
+/// more than others. Another user's file in a folder that others may write in passes on nothing. The
+/// temporary file is never more open than the file will be.
 ///
 /// Until commit() the temporary file has no name, so a process that is killed leaves nothing. Only a kill
 /// between the two calls that name and move it (linkat, rename) leaves the whole new file, as ".NAME.tmp"
@@ -34,8 +37,9 @@ namespace zf {
 class AtomicFile {
  public:
   /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if
-  /// it fails; the old file is then untouched, and the temporary file is removed. Where files cannot be
-  /// locked, this waits for up to 2 s if a temporary file is there. So does commit() if the file has no name.
+  /// it fails; the old file is then untouched (but see commit()), and the temporary file is removed. Where
+  /// files cannot be locked, this waits for up to 2 s if a temporary file is there. So does commit() if the
+  /// file has no name.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -44,7 +48,8 @@ class AtomicFile {
   /// Writes bytes at an offset. Ranges that are never written read as zeros.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   void set_size(std::uint64_t bytes);
-  /// Syncs the file, renames it over `path`, and syncs the folder.
+  /// Syncs the file, renames it over `path`, and syncs the folder. If only the last fails, it throws although
+  /// the new file is there, and says so.
   void commit();
 
  private:
@@ -56,6 +61,8 @@ class AtomicFile {
   };
 
   [[noreturn]] void fail(int error) const;
+  /// Says only if it can be seen that what was there before is unchanged.
+  [[noreturn]] void fail_rename(int error) const;
   /// Copies the file without a name to one that has a name, and goes on with that one.
   void move_to_named_file();
   /// Names the file that has no name. Returns whether other writers see that it is locked.
@@ -67,7 +74,8 @@ class AtomicFile {
   /// allowed.
   void take_permissions() const;
 
-  std::filesystem::path path_;
+  std::filesystem::path name_;           ///< as the caller gave it
+  std::filesystem::path path_;           ///< that with its links followed
   std::optional<Permissions> replaced_;  ///< of the file at `path`; absent: there was none
   std::filesystem::path temporary_;      ///< empty as long as the file has no name
   FileDescriptor file_;

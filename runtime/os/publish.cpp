@@ -13,6 +13,8 @@
 #include "base/file_descriptor.hpp"
 #include "base/format.hpp"
 #include "os/file.hpp"
+#include "os/same_file.hpp"
+#include "os/write_target.hpp"
 
 namespace zf {
 namespace {
@@ -62,10 +64,8 @@ FileDescriptor folder_of_our_own(const std::filesystem::path& folder, Readers re
   return fd;
 }
 
-/// Writes a new file that everyone can read. Returns 0, or the errno of the call that failed.
-int write_for_all(int folder, const std::string& name, std::string_view text) {
-  const FileDescriptor file(
-      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+/// Writes this new file, which everyone can read. Returns 0, or the errno of the call that failed.
+int write_for_all(const FileDescriptor& file, std::string_view text) {
   if (!file.valid()) return errno;
   if (const int error = write_all_at(file.get(), 0, std::as_bytes(std::span(text))); error != 0) return error;
   if (::fchmod(file.get(), 0644) != 0) return errno;
@@ -75,13 +75,19 @@ int write_for_all(int folder, const std::string& name, std::string_view text) {
 }  // namespace
 
 void publish_text_file(const std::filesystem::path& path, std::string_view text, Readers readers) {
+  if (const WriteTarget target = write_target(path); !target.refusal.empty())
+    throw Error(Exit::runtime_error, format_text("cannot publish {}: {}", path.string(), target.refusal),
+                "name another file");
   const FileDescriptor folder = folder_of_our_own(path.parent_path(), readers);
   const std::string name = path.filename().string();
   const std::string temporary = "." + name + ".tmp";
   ::unlinkat(folder.get(), temporary.c_str(), 0);  // left by a process that was killed
-  int error = write_for_all(folder.get(), temporary, text);
+  const FileDescriptor file(
+      ::openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  int error = write_for_all(file, text);
   if (error == 0 && ::renameat(folder.get(), temporary.c_str(), folder.get(), name.c_str()) != 0)
     error = errno;
+  if (error != 0 && file.valid() && is_at(path, file)) return;  // NFS may answer ENOENT to what is done
   if (error == 0) return;
   ::unlinkat(folder.get(), temporary.c_str(), 0);
   throw_errno(error, format_text("cannot publish {}", path.string()), writing_hint(error));
@@ -98,12 +104,13 @@ std::optional<std::string> read_published_file(const std::filesystem::path& path
       ::openat(folder.get(), path.filename().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return std::nullopt;
   if (!file.valid())
-    throw_errno(errno, format_text("cannot read {}", path.string()), "if it is a link, remove it");
+    throw_errno(errno, format_text("cannot read {}", path.string()), "name a file that is no link");
   struct stat status = {};
   checked(::fstat(file.get(), &status), path.string());
   if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
     throw Error(Exit::runtime_error,
-                format_text("{}: is not a regular file of user {}", path.string(), ::geteuid()), "remove it");
+                format_text("{}: is not a regular file of user {}", path.string(), ::geteuid()),
+                "name another file");
   }
   std::string text(kMostReadBytes, '\0');
   text.resize(read_at(path, file.get(), 0, std::as_writable_bytes(std::span(text))));

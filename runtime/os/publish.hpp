@@ -17,7 +17,8 @@ enum class Readers { everyone, owner };
 /// The folder is created (mode 0755) if only it is missing. It is refused if it is a link, if it belongs to
 /// another user, or if others may write in it, because they could swap the file. For
 /// Readers::everyone it is also refused if others cannot read in it: they would not find the file. If the
-/// file's name is a link, the link is replaced and never followed. Throws Error(runtime_error) with the path.
+/// file's name is a link to a file or to nothing, the link is replaced and never followed. What is no regular
+/// file, and a link to that, is refused. Throws Error(runtime_error) with the path.
 /// The file published before is then unchanged, and the temporary file is removed.
 void publish_text_file(const std::filesystem::path& path, std::string_view text,
                        Readers readers = Readers::everyone);

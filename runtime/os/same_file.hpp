@@ -1,7 +1,9 @@
-// Tells whether two paths name one file.
+// Tells whether two paths, or a path and a descriptor, name one file.
 #pragma once
 
 #include <filesystem>
+
+#include "base/file_descriptor.hpp"
 
 namespace zf {
 
@@ -9,5 +11,9 @@ namespace zf {
 /// link. Relative paths are relative to the caller's working folder. If one of the files is gone, compares
 /// the absolute paths.
 bool same_file(const std::filesystem::path& one, const std::filesystem::path& other);
+
+/// Returns whether the file at `path` is this open one. A link is not followed. NFS is made to ask its
+/// server.
+bool is_at(const std::filesystem::path& path, const FileDescriptor& file);
 
 }  // namespace zf

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -31,6 +32,33 @@
 #include "os/file.hpp"
 #include "refuse_call.hpp"
 #include "tree.hpp"
+
+namespace {
+
+/// What rename() answers after it has done its work, as NFS may; 0: nothing else.
+int rename_answers = 0;
+/// What fsync() of a folder answers; 0: the truth.
+int folder_sync_answers = 0;
+
+int fail_with(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+// These take the place of the C library's in this program.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  const long result = ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+  return result == 0 && rename_answers != 0 ? fail_with(rename_answers) : static_cast<int>(result);
+}
+
+extern "C" int fsync(int fd) {
+  struct stat status = {};
+  const bool is_folder = ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode);
+  return is_folder && folder_sync_answers != 0 ? fail_with(folder_sync_answers)
+                                               : static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace zf {
 namespace {
@@ -83,16 +111,16 @@ TEST(AtomicFile, RelativePathAndLongNameCanBeWritten) {
   std::filesystem::current_path(before);
 }
 
-TEST(AtomicFile, LinkIsReplacedAndItsTargetKept) {
+TEST(AtomicFile, WhatALinkLeadsToIsReplacedAndNotTheLink) {
   TestFolder folder;
   const auto target = folder.path() / "target";
   const auto link = folder.path() / "link";
-  write_text_file_atomically(target, "precious");
-  std::filesystem::create_symlink(target, link);
-  write_text_file_atomically(link, "plan");
-  EXPECT_EQ(read_text_file(target), "precious");
-  EXPECT_EQ(read_text_file(link), "plan");
-  EXPECT_FALSE(std::filesystem::is_symlink(link));
+  std::filesystem::create_symlink("target", link);
+  for (const char* const text : {"new", "newer"}) {
+    write_text_file_atomically(link, text);
+    EXPECT_EQ(read_text_file(target), text);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+  }
 }
 
 /// Uses its own FIFO and never /dev/null: when run as root, a mistake in the code would replace /dev/null for
@@ -103,7 +131,7 @@ TEST(AtomicFile, DevicesAndFoldersAreNeverReplaced) {
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   std::filesystem::create_symlink(fifo, folder.path() / "link");
   EXPECT_THROW(write_text_file_atomically(fifo, "x"), Error);
-  EXPECT_THROW(write_text_file_atomically(folder.path() / "link", "x"), Error) << "as /dev/stdout is one";
+  EXPECT_THROW(write_text_file_atomically(folder.path() / "link", "x"), Error);
   EXPECT_THROW(write_text_file_atomically(folder.path(), "x"), Error);
   EXPECT_THROW(write_text_file_atomically(folder.path() / "absent" / "f", "x"), Error);
   EXPECT_TRUE(std::filesystem::is_fifo(fifo));
@@ -286,6 +314,69 @@ TEST(AtomicFile, AGroupThatTheFileWasNotForGetsWhatOthersGet) {
     EXPECT_EQ(status_of(file).st_gid, kNobody);
     EXPECT_EQ(status_of(file).st_mode & 0777u, expected);
   }
+}
+
+TEST(AtomicFile, AnotherUsersFileInASharedFolderPassesOnNothing) {
+  TestFolder folder;
+  const auto file = folder.path() / "f";
+  for (const mode_t shared : {01777U, 0775U}) {
+    ASSERT_EQ(chmod(folder.path().c_str(), shared), 0);
+    std::ofstream(file) << "made by a stranger";
+    ASSERT_EQ(chmod(file.c_str(), 0666), 0);
+    if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+    ASSERT_EQ(chown(file.c_str(), kNobody, kNobody), 0);
+    const mode_t before = umask(0077);
+    write_text_file_atomically(file, "new");
+    umask(before);
+    EXPECT_EQ(status_of(file).st_uid, geteuid());
+    EXPECT_EQ(status_of(file).st_gid, getegid());
+    EXPECT_EQ(status_of(file).st_mode & 0777U, 0600U);
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"f"});
+  }
+}
+
+TEST(AtomicFile, AFileOfOursInASharedFolderKeepsItsMode) {
+  TestFolder folder;
+  const auto file = folder.path() / "f";
+  ASSERT_EQ(chmod(folder.path().c_str(), 01777), 0);
+  write_text_file_atomically(file, "old");
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  write_text_file_atomically(file, "new");
+  EXPECT_EQ(status_of(file).st_mode & 0777U, 0600U);
+}
+
+TEST(AtomicFile, ARenameThatIsDoneThoughItFailedIsDone) {
+  for (const auto prepare : {+[] {}, +[] { refuse_nameless_files(); }}) {
+    TestFolder folder;
+    const auto state = folder.path() / "state";
+    write_text_file_atomically(state, "old");
+    expect_done([&] {
+      prepare();
+      rename_answers = ENOENT;
+      write_text_file_atomically(state, "new");
+    });
+    if (IsSkipped()) return;
+    EXPECT_EQ(read_text_file(state), "new");
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
+  }
+}
+
+TEST(AtomicFile, AFolderThatCannotBeSyncedIsToldFromAFileThatCannotBeWritten) {
+  TestFolder folder;
+  const auto state = folder.path() / "state";
+  write_text_file_atomically(state, "old");
+  expect_done([&] {
+    folder_sync_answers = EIO;
+    try {
+      write_text_file_atomically(state, "new");
+      ADD_FAILURE() << "the folder cannot be synced";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("is written, but its folder cannot be synced"));
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("unchanged")));
+    }
+  });
+  EXPECT_EQ(read_text_file(state), "new");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"state"});
 }
 
 TEST(AtomicFile, KilledWriterLeavesNothing) {
