@@ -349,11 +349,14 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
                                 uint64_t count, const float* values);
 
 /* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-file.md).
- * It writes a temporary file beside it, syncs that, and renames it. zf_submit of other threads waits
- * meanwhile. It works also after the optimizer has died or was ended. On a file system where files cannot be
- * locked, it waits for up to 2 s if a temporary file is there (docs/recovery.md).
+ * It writes a temporary file beside it, syncs that, and renames it. If path is a link, the file that it leads
+ * to is replaced. What is no regular file (a device, a FIFO, a folder, /dev/stdout) is refused. zf_submit of
+ * other threads waits meanwhile. It works also after the optimizer has died or was ended. On a file system
+ * where files cannot be locked, it waits for up to 2 s if a temporary file is there (docs/recovery.md).
  * Returns ZF_ERROR_BUSY while submitted work is not done, ZF_WORKER_DIED if the optimizer left a step half
- * done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then the old file is untouched. */
+ * done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then the old file is untouched. If only
+ * its folder cannot be synced in the end, this also returns ZF_ERROR_SYSTEM, and zf_last_error says that the
+ * file is written: the new file is there, but after a power cut the old one may be. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any

@@ -1,10 +1,12 @@
 /* A state file continues a training, bit for bit, with another number of threads. A damaged file is refused,
  * whatever the damage is, and changes nothing. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -43,6 +45,16 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void* bytes, size_t
   const ssize_t got = syscall(SYS_pread64, fd, bytes, count, offset);
   if (now && read_fault == READ_ANOTHER_BYTE && got > 0) *(unsigned char*)bytes ^= 1;
   return got;
+}
+
+/* The library's fsync of a folder comes here, and fails unless this is set. */
+static int folders_sync = 1;
+
+__attribute__((visibility("default"))) int fsync(int fd) {
+  struct stat status;
+  if (folders_sync || fstat(fd, &status) != 0 || !S_ISDIR(status.st_mode)) return (int)syscall(SYS_fsync, fd);
+  errno = EIO;
+  return -1;
 }
 
 /* The state format of the second group. Its copy is then bf16. */
@@ -450,6 +462,56 @@ static void a_file_that_is_written_again_keeps_its_mode(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
+/* Checks that this text is behind zf_last_error. */
+static void last_error_has(const char* text) {
+  if (strstr(zf_last_error(), text) == NULL) {
+    fprintf(stderr, "no \"%s\" in: %s\n", text, zf_last_error());
+    exit(1);
+  }
+}
+
+/* All lie in a folder of this test: a mistake must not replace what the machine has. */
+static void what_is_no_regular_file_is_refused(void) {
+  enum { NAMES = 5 };
+  const char* const names[NAMES] = {"open", "folder", "fifo", "to_fifo", "device"};
+  char folder[] = "/tmp/zf-state-XXXXXX";
+  char text[32];
+  int file;
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 40);
+  CHECK(mkdtemp(folder) != NULL);
+  CHECK(chdir(folder) == 0);
+  CHECK(mkfifo("fifo", 0600) == 0 && mkdir("folder", 0700) == 0 && symlink("fifo", "to_fifo") == 0);
+  file = open("file", O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* as /dev/stdout is one after >file */
+  snprintf(text, sizeof text, "/proc/self/fd/%d", file);
+  CHECK(file >= 0 && symlink(text, "open") == 0);
+  (void)!mknod("device", S_IFCHR | 0600, makedev(1, 3)); /* only root may */
+  for (int i = 0; i < NAMES; ++i) {
+    struct stat before;
+    struct stat after;
+    if (lstat(names[i], &before) != 0) continue;
+    EXPECT(zf_export_state(handle, names[i]), ZF_ERROR_SYSTEM);
+    last_error_has(i == 1   ? "this is a folder"
+                   : i == 0 ? "this is an open file of a process"
+                            : "this is not a regular file");
+    CHECK(lstat(names[i], &after) == 0 && after.st_ino == before.st_ino && after.st_mode == before.st_mode);
+  }
+  for (int i = 0; i < NAMES; ++i) (void)!remove(names[i]);
+  CHECK(close(file) == 0 && remove("file") == 0);
+  CHECK(chdir("/") == 0 && rmdir(folder) == 0);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+static void a_folder_that_cannot_be_synced_does_not_undo_the_export(void) {
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 40);
+  folders_sync = 0;
+  EXPECT(zf_export_state(handle, path), ZF_ERROR_SYSTEM);
+  folders_sync = 1;
+  last_error_has("is written, but its folder cannot be synced");
+  EXPECT(zf_import_state(handle, path), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 int main(void) {
   const size_t descriptors = count_descriptors();
   a_training_goes_on_bit_for_bit(1);
@@ -470,6 +532,8 @@ int main(void) {
   the_sets_of_moments_must_be_the_same();
   what_does_not_fit_is_refused();
   a_file_that_is_written_again_keeps_its_mode();
+  what_is_no_regular_file_is_refused();
+  a_folder_that_cannot_be_synced_does_not_undo_the_export();
   CHECK(count_descriptors() == descriptors && count_children() == 0);
   return 0;
 }

@@ -271,7 +271,8 @@ class Runtime:
 
     def export_state(self, path: str | os.PathLike[str]) -> None:
         """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. Raises ZfBusy
-        while submitted work is not done."""
+        while submitted work is not done, and ZfError if the file cannot be written, or its folder not synced: the text
+        says which."""
         check(library().zf_export_state(self._handle.pointer, os.fsencode(path)))
 
     def import_state(self, path: str | os.PathLike[str]) -> None:
