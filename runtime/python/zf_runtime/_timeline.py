@@ -7,6 +7,8 @@ import json
 import os
 from typing import NamedTuple
 
+from ._whole_file import write_whole
+
 KINDS = {"copy": "step(): last gradients and their norm", "check": "step(): what the program has written",
          "step": "optimizer process: step", "send": "parameters to training", "wait": "forward waits"}
 
@@ -44,5 +46,4 @@ def write_for_perfetto(spans: list[Span], path: str | os.PathLike[str]) -> None:
         events.append({"name": f"{span.kind} {span.share}" if span.share >= 0 else span.kind, "ph": "X", "pid": 1,
                        "tid": lanes.index(span.kind), "ts": span.begin_ns / 1000,
                        "dur": (span.end_ns - span.begin_ns) / 1000, "args": {"step": span.turn, "share": span.share}})
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+    write_whole(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))

@@ -29,12 +29,16 @@ def recording(path: str | os.PathLike[str] = "workload.json", *, updates: int = 
 
     Needs torch 2.0 or newer. With several ranks on the node each records, and local rank 0 writes: torchrun, DeepSpeed,
     mpirun and srun say in the environment who it is, and how many there are. Raises RuntimeError at once if the
-    launcher gives a rank and no number of ranks, and at the end if too few updates were seen. Writes nothing then, and
-    nothing if the block raises."""
-    from .._environment import local_rank_and_count  # zf-tune record has this package alone, and not this function
-    from ._recorder import Recorder, write
+    launcher gives a rank and no number of ranks, OSError at once if no file can be put at `path`, and RuntimeError at
+    the end if too few updates were seen. Writes nothing then, and nothing if the block raises."""
+    # zf-tune record has this package alone, and not this function.
+    from .._environment import local_rank_and_count
+    from .._whole_file import target_of, write_whole
+    from ._recorder import Recorder, text_of
 
     rank, ranks = local_rank_and_count()
+    if rank == 0:
+        target_of(path)  # refused before the work
     recorder = Recorder(updates)
     recorder.watch_torch()
     try:
@@ -45,4 +49,4 @@ def recording(path: str | os.PathLike[str] = "workload.json", *, updates: int = 
     if recorder.job.framework != "native":  # only zf-tune record measures it
         workload["estimates"].append("step_factor")
     if rank == 0:
-        write(workload, path)
+        write_whole(path, text_of(workload))

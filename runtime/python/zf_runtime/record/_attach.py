@@ -4,6 +4,7 @@ of the job, by sitecustomize.py."""
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.abc
 import importlib.util
 import os
@@ -55,22 +56,26 @@ def attach(folder: str, updates: int) -> None:
             return
         recorder = recorders.pop()
         recorder.stop()
-        from ._recorder import write
+        from ._recorder import text_of
         from ._workload import TooLittle
 
         try:
-            write(recorder.workload(), os.path.join(folder, f"{pid}.json"))
+            write(f"{pid}.json", text_of(recorder.workload()))
         except TooLittle as reason:
             say_why(reason, recorder.steps)
         except Exception as error:
             say_why(failure(error), recorder.steps)
 
+    def write(name: str, text: str) -> None:
+        """Writes a file as a whole. The folder is this user's alone."""
+        path = os.path.join(folder, name)
+        with open(path + ".tmp", "x", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(path + ".tmp", path)
+
     def say_why(reason: object, steps: int = 0) -> None:
-        try:
-            with open(os.path.join(folder, f"{steps:09}-{pid}.why"), "w", encoding="utf-8") as file:
-                file.write(str(reason))
-        except OSError:  # the folder is gone, or the disk is full: the job goes on
-            pass
+        with contextlib.suppress(OSError):  # the folder is gone, or the disk is full: the job goes on
+            write(f"{steps:09}-{pid}.why", str(reason))
 
     def failure(error: Exception) -> str:
         return f"the recorder failed: {type(error).__name__}: {error}"

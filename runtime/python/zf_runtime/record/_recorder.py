@@ -217,9 +217,6 @@ class Recorder:
             self._done()
 
 
-def write(workload: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes a workload file as a whole: nobody reads half of it."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(json.dumps(workload, indent=2) + "\n")
-    os.replace(temporary, path)
+def text_of(workload: dict[str, Any]) -> str:
+    """Returns the text of a workload file."""
+    return json.dumps(workload, indent=2) + "\n"

@@ -1,0 +1,145 @@
+"""Writes files that no reader ever sees half of, by the rules of `runtime/os/atomic_file.hpp`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+
+_MOST_LINKS = 40
+
+
+def target_of(path: str | os.PathLike[str]) -> str:
+    """Returns the path with its links followed. Raises OSError if no file can be put there: the path leads to a folder,
+    a device, a FIFO or an open file (/dev/stdout), or by a link in a folder that others may write in, made neither by
+    this user nor by the folder's owner. Call it before the work, so that no result is lost."""
+    given = os.fspath(path)
+    if not given:
+        raise FileNotFoundError(errno.ENOENT, "the name is empty")
+    found, left, links = "", _parts(given), 0
+    while left:
+        step = os.path.join(found, left.pop(0))
+        try:
+            status = os.lstat(step)
+        except FileNotFoundError:
+            found = step
+            continue
+        if not stat.S_ISLNK(status.st_mode) or (left and _is_in_proc(status)):
+            found = step
+            continue
+        links += 1
+        text = _text_of_link(given, step, status) if links <= _MOST_LINKS else ""
+        if not text:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), given)
+        found = "" if text.startswith("/") else found
+        left = _parts(text) + left
+    _need_replaceable(given, found)
+    return found
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a text to a file: readers find the old file or the whole new one, also after a power cut. Raises OSError
+    as target_of() does, and if it cannot be written. A writer that is killed leaves `.NAME.PID.HEX.tmp` at most."""
+    target = target_of(path)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
+    old = _passes_on(target)
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600 if old else 0o644)
+    try:
+        with open(file, "w", encoding="utf-8", closefd=False) as stream:
+            stream.write(text)
+        if old:
+            _take_permissions(file, old)
+        os.fsync(file)
+        try:
+            os.replace(temporary, target)
+        except OSError:  # NFS may answer ENOENT to what is done
+            if not os.path.samestat(os.lstat(target), os.fstat(file)):
+                raise
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(file)
+    _sync_folder(folder)
+
+
+def _parts(path: str) -> list[str]:
+    return (["/"] if path.startswith("/") else []) + [part for part in path.split("/") if part]
+
+
+def _is_in_proc(status: os.stat_result) -> bool:
+    try:
+        return status.st_dev == os.lstat("/proc/self").st_dev
+    except OSError:
+        return False
+
+
+def _others_may_write_in(folder: os.stat_result) -> bool:
+    return bool(folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _text_of_link(given: str, link: str, status: os.stat_result) -> str:
+    if _is_in_proc(status):
+        raise OSError(errno.EINVAL, "this is an open file of a process, and not the name of a file", given)
+    folder = os.stat(os.path.dirname(link) or ".")
+    if _others_may_write_in(folder) and status.st_uid not in (os.geteuid(), folder.st_uid):
+        raise PermissionError(errno.EPERM, f"{link} is a link that user {status.st_uid} made, in a folder that others "
+                              "may write in", given)
+    return os.readlink(link)
+
+
+def _need_replaceable(given: str, target: str) -> None:
+    try:
+        status = os.lstat(target)
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "this is a folder", given)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "this is not a regular file (it may be a FIFO, a socket or a device)", given)
+    folder = os.stat(os.path.dirname(target) or ".")
+    if folder.st_mode & stat.S_ISVTX and os.geteuid() not in (0, status.st_uid, folder.st_uid):
+        raise PermissionError(errno.EPERM, f"only user {status.st_uid} may replace it, in a sticky folder", given)
+
+
+def _passes_on(target: str) -> os.stat_result | None:
+    """Returns the status of the old file, if the new one gets its owner and mode. In a folder that others may write in,
+    another user may have made it, to read or to change what is written there."""
+    try:
+        old = os.lstat(target)
+    except FileNotFoundError:
+        return None
+    shared = _others_may_write_in(os.stat(os.path.dirname(target) or "."))
+    return old if not shared or old.st_uid == os.geteuid() else None
+
+
+def _take_permissions(file: int, old: os.stat_result) -> None:
+    """Gives an open file the owner, group and mode of another, as far as that is allowed. Where the group cannot be
+    set, it gets no more than others."""
+    with contextlib.suppress(OSError):
+        os.fchown(file, -1, old.st_gid)
+    with contextlib.suppress(OSError):
+        os.fchown(file, old.st_uid, -1)
+    mode = old.st_mode & 0o777
+    if os.fstat(file).st_gid != old.st_gid:
+        mode &= ~0o070 | (mode & 0o007) << 3
+    with contextlib.suppress(OSError):
+        os.fchmod(file, mode)
+
+
+def _sync_folder(folder: str) -> None:
+    try:
+        opened = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # it may be written but not listed
+        return
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # this file system cannot sync folders
+            raise
+    finally:
+        os.close(opened)

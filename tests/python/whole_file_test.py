@@ -1,0 +1,137 @@
+"""Files that the package writes are whole, and replace nothing but a file. Needs neither torch nor the library."""
+
+import errno
+import os
+import pathlib
+import socket
+import stat
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import support  # noqa: F401  finds the package
+
+from zf_runtime import _whole_file
+from zf_runtime._timeline import Span, write_for_perfetto
+from zf_runtime.record import recording
+
+STRANGER = 65534
+
+
+def write_timeline(path):
+    write_for_perfetto([Span("step", 1, 0, 0, 1000)], path)
+
+
+class WholeFile(unittest.TestCase):
+    """All paths are below the test's folder: a mistake must not replace what this machine has."""
+
+    def setUp(self):
+        made = tempfile.TemporaryDirectory(prefix="zf-python-")
+        self.addCleanup(made.cleanup)
+        self.folder = pathlib.Path(made.name)
+        self.file = self.folder / "file"
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.folder))
+
+    def make_no_files(self) -> list[str]:
+        """Makes what is no regular file. Returns the names."""
+        (self.folder / "folder").mkdir()
+        os.mkfifo(self.folder / "fifo")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.folder / "socket"))
+        if os.geteuid() == 0:
+            os.mknod(self.folder / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        for name in self.names():
+            (self.folder / f"to-{name}").symlink_to(name)
+        (self.folder / "loop").symlink_to("loop")
+        (self.folder / "stdout").symlink_to("/proc/self/fd/1")
+        return self.names()
+
+    def test_what_is_no_regular_file_is_refused_and_stays(self):
+        names = self.make_no_files()
+        before = [(self.folder / name).lstat()[:2] for name in names]
+        for name in names:
+            path = self.folder / name
+            with self.subTest(name=name), self.assertRaisesRegex(OSError, str(path)):
+                write_timeline(path)
+        self.assertEqual(self.names(), names)
+        self.assertEqual([(self.folder / name).lstat()[:2] for name in names], before)
+
+    def test_a_recording_that_cannot_be_written_is_refused_before_the_work(self):
+        torch = mock.MagicMock(__version__="2.13")
+        for name in self.make_no_files():
+            with self.subTest(name=name), mock.patch.dict(sys.modules, torch=torch), self.assertRaises(OSError), \
+                    recording(self.folder / name):
+                self.fail("the job has begun")
+
+    def test_a_link_stays_and_its_target_is_replaced(self):
+        (self.folder / "link").symlink_to("deep/file")
+        (self.folder / "deep").mkdir()
+        for text in ("new", "newer"):
+            _whole_file.write_whole(self.folder / "link", text)
+            self.assertEqual((self.folder / "deep/file").read_text(), text)
+        self.assertTrue((self.folder / "link").is_symlink())
+        self.assertEqual(os.listdir(self.folder / "deep"), ["file"])
+
+    def test_names_in_the_working_folder(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        for path in ("file", "./file", "../" + self.folder.name + "/file"):
+            _whole_file.write_whole(path, path)
+            self.assertEqual(self.file.read_text(), path)
+        self.assertEqual(self.names(), ["file"])
+
+    def test_a_failed_write_leaves_the_old_file_and_nothing_else(self):
+        self.file.write_text("old")
+        for call in ("fsync", "replace", "fstat"):
+            with self.subTest(call=call), mock.patch.object(os, call, side_effect=OSError(errno.EIO, "no")), \
+                    self.assertRaises(OSError):
+                _whole_file.write_whole(self.file, "new")
+            self.assertEqual((self.file.read_text(), self.names()), ("old", ["file"]))
+
+    def test_a_rename_that_is_done_though_it_failed_is_done(self):
+        def replace(source, target):
+            os.rename(source, target)
+            raise FileNotFoundError(errno.ENOENT, "as NFS answers")
+
+        with mock.patch.object(os, "replace", replace):
+            _whole_file.write_whole(self.file, "new")
+        self.assertEqual((self.file.read_text(), self.names()), ("new", ["file"]))
+
+    def test_no_name_beside_it_is_opened_that_exists(self):
+        (self.folder / "precious").write_text("precious")
+        with mock.patch.object(_whole_file.secrets, "token_hex", return_value="0"):
+            (self.folder / f".file.{os.getpid()}.0.tmp").symlink_to("precious")
+            with self.assertRaises(FileExistsError):
+                _whole_file.write_whole(self.file, "new")
+        self.assertEqual((self.folder / "precious").read_text(), "precious")
+
+    def test_the_mode_of_the_file_is_kept_and_that_of_a_new_one_follows_the_umask(self):
+        self.addCleanup(os.umask, os.umask(0o077))
+        _whole_file.write_whole(self.file, "new")
+        self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), 0o600)
+        for mode in (0o640, 0o444):
+            self.file.chmod(mode)
+            _whole_file.write_whole(self.file, "newer")
+            self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), mode)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can give files away")
+    def test_a_shared_folder_gives_nothing_away(self):
+        self.file.write_text("a stranger's")
+        self.file.chmod(0o666)
+        (self.folder / "link").symlink_to("file")
+        for name in ("file", "link"):
+            os.lchown(self.folder / name, STRANGER, STRANGER)
+        _whole_file.write_whole(self.file, "new")
+        self.assertEqual(self.file.stat().st_uid, STRANGER)
+        self.folder.chmod(0o1777)
+        with self.assertRaisesRegex(PermissionError, "is a link that user 65534 made"):
+            _whole_file.write_whole(self.folder / "link", "new")
+        _whole_file.write_whole(self.file, "newer")
+        self.assertEqual((self.file.stat().st_uid, stat.S_IMODE(self.file.stat().st_mode) & 0o022), (0, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
