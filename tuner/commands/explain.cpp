@@ -1,12 +1,11 @@
 #include "report/explain.hpp"
 
-#include <unistd.h>
-
 #include <optional>
 
 #include "base/format.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
+#include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/machine.hpp"
@@ -58,7 +57,8 @@ std::optional<Topology> named_machine(const Arguments& arguments, bool wanted) {
 
 /// Says why each rank has its cores, on a page of so many columns. Throws Error(stale_plan) if the machine is
 /// not of the plan's class.
-void print_homes(const Plan& plan, const std::optional<Topology>& named, std::size_t width) {
+void print_homes(const Plan& plan, const std::optional<Topology>& named, const Results& results,
+                 std::size_t width) {
   const Topology machine = named ? *named : read_machine({}).topology;
   const auto differences = class_differences(plan.machine, machine_class_of(machine));
   if (!differences.empty()) {
@@ -67,7 +67,7 @@ void print_homes(const Plan& plan, const std::optional<Topology>& named, std::si
                             differences.front()),
                 "name the machine that the plan was made for with --topology, --sysroot or --simulate");
   }
-  print_stdout("\n{}", explain_homes(plan, machine, width));
+  results.print("\n" + explain_homes(plan, machine, width));
 }
 
 void write_report(const Plan& plan, const std::optional<Topology>& named, const ReportOutput& report) {
@@ -90,9 +90,10 @@ Exit explain_run(const Arguments& arguments) {
   const ReportOutput report(arguments, path);
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan(path);
-  const std::size_t width = page_width(arguments, STDOUT_FILENO);
-  print_stdout("{}", explain(plan, width));
-  if (arguments.has("homes")) print_homes(plan, named, width);
+  const Results results(report.is_stdout());
+  const std::size_t width = page_width(arguments, results.stream());
+  results.print(explain(plan, width));
+  if (arguments.has("homes")) print_homes(plan, named, results, width);
   flush_stdout();  // what is said of the report stands below
   if (report.wanted()) write_report(plan, named, report);
   return Exit::done;

@@ -9,7 +9,6 @@
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/shared_arguments.hpp"
-#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
@@ -44,10 +43,10 @@ CommandSpec export_spec() {
 }
 
 /// Throws Error(usage) if writing the export to `output` would replace `input`. `what` says what that is.
-void need_another_file(const std::string& output, const std::filesystem::path& input, std::string_view what) {
+void need_another_file(const OutputFile& output, const std::filesystem::path& input, std::string_view what) {
   std::error_code ignored;  // a file that does not exist yet is another file
-  if (std::filesystem::equivalent(output, input, ignored)) {
-    throw Error(Exit::usage, format_text("-o {}: this file is {}", output, what), "name another file");
+  if (std::filesystem::equivalent(output.path(), input, ignored)) {
+    throw Error(Exit::usage, format_text("-o {}: this file is {}", output.name(), what), "name another file");
   }
 }
 
@@ -55,25 +54,19 @@ Exit export_run(const Arguments& arguments) {
   const auto consumer = arguments.text("for");
   if (!consumer)
     throw Error(Exit::usage, "zf-tune export: --for is missing", "name the reader, e.g. --for numactl");
-  const std::string output = arguments.text("output").value_or("-");
+  const OutputFile output(arguments.text("output").value_or("-"), "-o");
   const std::filesystem::path path = named_or_default_plan(arguments);
   const auto config = arguments.text("config");
-  if (output != "-") {
-    need_writable(output, "-o");
+  if (!output.is_stdout()) {
     need_another_file(output, path, "the plan that is exported");
     if (config) need_another_file(output, *config, "the configuration that the plan is merged into");
-    need_no_plan(output, "-o");
+    need_no_plan(output.path(), "-o");
   }
   const Plan plan = load_plan(path);
   ExportRequest request{plan, std::filesystem::absolute(path), arguments.integer("rank", 0, 65535)};
   if (config) request.config = ConfigFile{*config, read_text_file(*config)};
   const Export result = export_plan(*consumer, request);
-  if (output == "-") {
-    print_stdout("{}", result.text);
-    flush_stdout();  // the notes stand below
-  } else {
-    write_text_file_atomically(output, result.text);
-  }
+  output.write(result.text);
   if (!arguments.has("quiet")) {
     for (const std::string& note : result.notes) print_stderr("zf-tune export: {}\n", one_line(note));
   }

@@ -50,7 +50,7 @@ Occupant occupant_of(const std::filesystem::path& name, const struct stat& forme
   return {Occupant::Kind::plan, measurements_of(*plan)};
 }
 
-/// Returns whether `path` is, or links to, a file with something in it.
+/// Returns whether `path` is a file with something in it.
 bool has_content(const std::filesystem::path& path) {
   struct stat status = {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
@@ -140,7 +140,8 @@ void FormerPlan::replace_older_plan() {
   ::unlink(temporary.c_str());  // left by a process that was killed
   if (::link(path_.c_str(), temporary.c_str()) != 0) return rename();
   // rename() does nothing if both names are the same file already: a killed process came so far.
-  const int error = std::rename(temporary.c_str(), name_->c_str()) == 0 ? 0 : errno;
+  int error = std::rename(temporary.c_str(), name_->c_str()) == 0 ? 0 : errno;
+  if (is_same_entry(path_, *name_)) error = 0;  // NFS may answer ENOENT to a rename that is done
   ::unlink(temporary.c_str());
   if (error != 0) throw_errno(error, format_text("cannot move {} to {}", path_.string(), name_->string()));
 }

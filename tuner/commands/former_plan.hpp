@@ -39,6 +39,7 @@ std::optional<std::filesystem::path> name_for_former(
 /// is not empty and cannot be read as a plan.
 class FormerPlan {
  public:
+  /// `path` is no link: OutputFile::path() has followed them.
   explicit FormerPlan(std::filesystem::path path) : path_(std::move(path)) {}
 
   /// Finds out what is at the path, and which name it gets. Changes nothing. Throws Error(runtime_error) if

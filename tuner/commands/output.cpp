@@ -3,42 +3,43 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/former_plan.hpp"
 #include "os/atomic_file.hpp"
+#include "os/same_file.hpp"
 #include "os/standard_streams.hpp"
+#include "os/write_target.hpp"
 #include "plan/plan_json.hpp"
 #include "report/report.hpp"
 
 namespace zf {
 
-void need_writable(const std::filesystem::path& path, std::string_view flag) {
-  if (path.empty()) throw Error(Exit::usage, format_text("{}: the name is empty", flag), "name a file");
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::status_known(status)) {
-    throw Error(Exit::usage, format_text("{} {}: {}", flag, path.string(), error.message()),
-                "name a file that can be created");
+OutputFile::OutputFile(std::string_view path, std::string_view flag) : name_(path) {
+  if (is_stdout()) return;
+  WriteTarget target = write_target(name_);
+  if (target.is_stdout) {
+    name_ = "-";
+    return;
   }
-  if (std::filesystem::is_directory(status)) {
-    throw Error(Exit::usage, format_text("{} {}: this is a folder", flag, path.string()),
-                "name a file in it");
-  }
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw Error(Exit::usage,
-                format_text("{} {}: this is not a regular file (it may be a FIFO, a socket or a device)",
-                            flag, path.string()),
-                flag == "-o" ? "name a file, or - for standard output" : "name a file");
-  }
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!target.refusal.empty())
+    throw Error(Exit::usage, format_text("{} {}: {}", flag, name_, target.refusal),
+                "name a file, or - for standard output");
+  path_ = std::move(target.file);
+  const std::filesystem::path folder = folder_of(path_);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) {
-    throw Error(Exit::usage,
-                format_text("{} {}: {}: {}", flag, path.string(), folder.string(), errno_text(errno)),
+    throw Error(Exit::usage, format_text("{} {}: {}: {}", flag, name_, folder.string(), errno_text(errno)),
                 "name a file in a folder that you may write to");
   }
+}
+
+void OutputFile::write(std::string_view text) const {
+  if (!is_stdout()) return write_text_file_atomically(path_, text);
+  print_stdout_text(text);
+  flush_stdout();
 }
 
 void need_no_plan(const std::filesystem::path& path, std::string_view flag) {
@@ -54,52 +55,48 @@ void need_no_plan(const std::filesystem::path& path, std::string_view flag) {
 }
 
 PlanOutput::PlanOutput(const Arguments& arguments)
-    : target_(arguments.text("output").value_or("plan.json")), quiet_(arguments.has("quiet")) {
-  if (target_ == "-") return;
-  need_writable(target_, "-o");
-  FormerPlan(target_).look();
+    : file_(arguments.text("output").value_or("plan.json"), "-o"), quiet_(arguments.has("quiet")) {
+  if (!file_.is_stdout()) FormerPlan(file_.path()).look();
 }
 
 void PlanOutput::write(const Plan& plan) const {
-  if (target_ == "-") {
-    print_stdout_text(print_plan(plan));
-    flush_stdout();
-    return;
-  }
-  FormerPlan former(target_);
+  if (file_.is_stdout()) return file_.write(print_plan(plan));
+  FormerPlan former(file_.path());
   try {
-    save_plan(plan, target_, [&] { former.keep(plan); });
+    save_plan(plan, file_.path(), [&] { former.keep(plan); });
   } catch (...) {
     former.put_back();
     throw;
   }
   if (quiet_) return;
   if (const auto note = former.note()) print_stderr("{}\n", one_line(*note));
-  print_stderr("wrote {}\n", one_line(target_));
+  print_stderr("wrote {}\n", one_line(file_.name()));
 }
 
 OptionSpec report_option() {
   return {"report", 0, "FILE",
-          "also write the plan and its evidence as an HTML page (default: no page; e.g. report.html)"};
+          "also write the plan and its evidence as an HTML page, - for standard output "
+          "(default: no page; e.g. report.html)"};
 }
 
 ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
     : plan_(plan == "-" ? "plan.json" : plan), quiet_(arguments.has("quiet")) {
   const auto text = arguments.text("report");
   if (!text) return;
-  path_ = *text;
-  need_writable(*path_, "--report");
-  if (path_->lexically_normal() == plan.lexically_normal()) {
-    throw Error(Exit::usage, format_text("--report {}: this is the file of the plan", *text),
+  file_.emplace(*text, "--report");
+  const bool takes_plan =
+      file_->is_stdout() ? plan == "-" : same_file(file_->path(), write_target(plan).file);
+  if (takes_plan) {
+    throw Error(Exit::usage, format_text("--report {}: the plan is written there", *text),
                 "name another file");
   }
-  need_no_plan(*path_, "--report");
+  if (!file_->is_stdout()) need_no_plan(file_->path(), "--report");
 }
 
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
-  if (!path_) return;
-  write_text_file_atomically(*path_, report_of(plan, topology, plan_.string()));
-  if (!quiet_) print_stderr("wrote {}\n", one_line(path_->string()));
+  if (!file_) return;
+  file_->write(report_of(plan, topology, plan_.string()));
+  if (!quiet_ && !is_stdout()) print_stderr("wrote {}\n", one_line(file_->name()));
 }
 
 }  // namespace zf

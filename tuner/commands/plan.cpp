@@ -134,7 +134,7 @@ Exit plan_run(const Arguments& arguments) {
   }
   const Plan plan = from ? make_retargeted_plan(arguments, *from) : make_unmeasured_plan(arguments);
   output.write(plan);
-  if (!arguments.has("quiet")) Results(output.target()).explain(plan, arguments);
+  if (!arguments.has("quiet")) Results(output.file().is_stdout()).explain(plan, arguments);
   return Exit::done;
 }
 

@@ -9,6 +9,7 @@
 #include "machine/fingerprint.hpp"
 #include "os/publish.hpp"
 #include "os/standard_streams.hpp"
+#include "os/write_target.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/class_plan.hpp"
 #include "planning/node_facts.hpp"
@@ -25,7 +26,8 @@ CommandSpec publish_spec() {
                "folder with one plan per class of nodes, named CLASS.json; CLASS is the fingerprint that "
                "zf-tune probe shows (e.g. /etc/zf-tune/plans)"},
               {"to", 0, "FILE",
-               "file to write, in a folder that nobody else may write to (e.g. /run/zf-tune/4711.json)"},
+               "file to write, in a folder that nobody else may write to, - for standard output "
+               "(e.g. /run/zf-tune/4711.json)"},
               {"remember", 0, "FILE",
                "file that remembers the node's class. If the class has changed and the new one has no plan, "
                "the plan of the remembered class is copied, so that zf-tune check names what changed "
@@ -43,12 +45,17 @@ std::string required(const Arguments& arguments, const std::string& option) {
 
 Exit publish_run(const Arguments& arguments) {
   const std::filesystem::path folder = required(arguments, "plans");
-  const std::filesystem::path target = std::filesystem::absolute(required(arguments, "to"));
+  const std::string to = required(arguments, "to");
+  const bool prints = to == "-" || write_target(to).is_stdout;
+  const std::filesystem::path target = std::filesystem::absolute(to);
   MachineSource source = machine_source(arguments);
   // Looking for GPUs can hang on a broken driver, and a prolog has a second. The class does not depend on
   // GPUs.
   source.with_io = false;
   std::optional<std::filesystem::path> memory;
+  if (arguments.text("remember") == "-")
+    throw Error(Exit::usage, "zf-tune publish: --remember -: the class is read again at the next start",
+                "name a file");
   if (arguments.has("remember")) memory = std::filesystem::absolute(required(arguments, "remember"));
   source.keep_isolated = true;  // what root may use here says nothing about jobs
   const Machine machine = read_machine(source);
@@ -56,9 +63,11 @@ Exit publish_run(const Arguments& arguments) {
   const ClassPlan found = find_class_plan(node, folder, memory);
   const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine);
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
-  publish_text_file(target, print_plan(plan));
-  print_result_line(format_text("{}: the plan of class {}{}", target.string(), found.plan.machine.fingerprint,
-                                found.is_former ? ", which was the class of this node before" : ""));
+  prints ? print_stdout_text(print_plan(plan)) : publish_text_file(target, print_plan(plan));
+  const std::string line = format_text(
+      "{}: the plan of class {}{}", prints ? "standard output" : target.string(),
+      found.plan.machine.fingerprint, found.is_former ? ", which was the class of this node before" : "");
+  prints ? print_stderr("{}\n", one_line(line)) : print_result_line(line);
   flush_stdout();  // a note stands below
   if (memory && !found.is_former) {
     const std::string note = remember_class(node.fingerprint, *memory);

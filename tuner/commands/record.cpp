@@ -11,7 +11,6 @@
 #include "commands/interrupt.hpp"
 #include "commands/output.hpp"
 #include "commands/results.hpp"
-#include "os/atomic_file.hpp"
 #include "os/environment.hpp"
 #include "os/exec.hpp"
 #include "os/standard_streams.hpp"
@@ -60,12 +59,6 @@ int interrupt_of(const JobRecord& record) {
   return 0;
 }
 
-void write(const std::string& target, const std::string& text) {
-  if (target != "-") return write_text_file_atomically(target, text);
-  print_stdout_text(text);
-  flush_stdout();
-}
-
 /// Measures how long the job's optimizer step takes beside ours. Returns "", or why the factor stays an
 /// estimate. A signal ends the measurement.
 std::string measure_step_factor(WorkloadFile& file, const InterruptWatch& interrupt) {
@@ -82,19 +75,19 @@ std::string measure_step_factor(WorkloadFile& file, const InterruptWatch& interr
 
 /// Writes the workload file, and completes it with the step factor, which takes some seconds to measure. The
 /// file is there before that: whatever ends this process then, the recording is not lost.
-void write_and_complete(const std::string& target, WorkloadFile& file, bool quiet,
+void write_and_complete(const OutputFile& output, WorkloadFile& file, bool quiet,
                         const InterruptWatch& interrupt) {
-  if (file.workload.framework == Framework::native) return write(target, print_workload_file(file));
+  if (file.workload.framework == Framework::native) return output.write(print_workload_file(file));
   WorkloadFile estimated = file;
   estimated.estimates.emplace_back("step_factor");
-  if (target != "-") write(target, print_workload_file(estimated));
+  if (!output.is_stdout()) output.write(print_workload_file(estimated));
   const std::string why = measure_step_factor(file, interrupt);
   if (!why.empty()) {
     file = std::move(estimated);
     if (!quiet)
       print_stderr("zf-tune record: the job's optimizer step is taken to be as fast as ours: {}\n", why);
   }
-  if (why.empty() || target == "-") write(target, print_workload_file(file));
+  if (why.empty() || output.is_stdout()) output.write(print_workload_file(file));
 }
 
 Exit record_run(const Arguments& arguments) {
@@ -102,16 +95,13 @@ Exit record_run(const Arguments& arguments) {
     throw Error(Exit::usage, "zf-tune record: no command given",
                 "write it after --, e.g. zf-tune record -- python3 train.py");
   }
-  const std::string target = arguments.text("output").value_or("workload.json");
-  if (target != "-") {
-    need_writable(target, "-o");
-    need_no_plan(target, "-o");
-  }
+  const OutputFile output(arguments.text("output").value_or("workload.json"), "-o");
+  if (!output.is_stdout()) need_no_plan(output.path(), "-o");
   RecordRequest request;
   request.command = arguments.wrapped;
   request.updates = arguments.integer("updates", 4, 1'000'000).value_or(request.updates);
   request.stop = arguments.has("stop");
-  if (target == "-") request.output = CommandOutput::to_stderr;
+  if (output.is_stdout()) request.output = CommandOutput::to_stderr;
   if (switched_off(Environment::of_this_process())) exec_or_throw(request.command);
 
   JobRecord record = record_job(request);
@@ -129,10 +119,10 @@ Exit record_run(const Arguments& arguments) {
   if (interrupted != Exit::done && !quiet)
     print_stderr("zf-tune record: the command {}, after enough was recorded\n", how);
   const InterruptWatch interrupt;
-  write_and_complete(target, *record.file, quiet, interrupt);
+  write_and_complete(output, *record.file, quiet, interrupt);
   if (!quiet) {
-    if (target != "-") print_stderr("wrote {}\n", one_line(target));
-    Results(target).print_wrapped(recorded_in_words(*record.file), arguments);
+    if (!output.is_stdout()) print_stderr("wrote {}\n", one_line(output.name()));
+    Results(output.is_stdout()).print_wrapped(recorded_in_words(*record.file), arguments);
   }
   return exit != Exit::done ? exit : exit_after_signal(interrupt.signal());
 }

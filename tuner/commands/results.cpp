@@ -27,7 +27,7 @@ void print_result_line(std::string_view text) {
   print_stdout_text(wrapped(one_line(text), list_columns(STDOUT_FILENO)));
 }
 
-Results::Results(std::string_view target) : stream_(target == "-" ? STDERR_FILENO : STDOUT_FILENO) {}
+Results::Results(bool stdout_is_taken) : stream_(stdout_is_taken ? STDERR_FILENO : STDOUT_FILENO) {}
 
 void Results::print(std::string_view text) const {
   stream_ == STDOUT_FILENO ? print_stdout_text(text) : print_stderr_text(text);

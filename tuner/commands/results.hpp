@@ -16,8 +16,11 @@ void print_result_line(std::string_view text);
 /// ("-o -").
 class Results {
  public:
-  /// `target` is the file of -o.
-  explicit Results(std::string_view target);
+  /// `stdout_is_taken`: it gets the file.
+  explicit Results(bool stdout_is_taken);
+
+  /// Returns the descriptor of the stream.
+  int stream() const { return stream_; }
 
   void print(std::string_view text) const;
   /// Prints the lines of a text, broken at the width of the stream.

@@ -120,7 +120,10 @@ Exit trial_run(const Arguments& arguments) {
   MachineSource source;
   source.keep_isolated = from.intent.isolated;
   const bool quiet = arguments.has("quiet");
-  if (output.target() != "-") request.file = trial_file_of(output.target());
+  if (!output.file().is_stdout()) {
+    request.file = trial_file_of(output.file().name());
+    const OutputFile runs(request.file.string(), "-o");  // refused before the first run
+  }
   const InterruptWatch interrupt;
   try {
     const Plan plan = try_job(
@@ -130,7 +133,7 @@ Exit trial_run(const Arguments& arguments) {
     output.write(plan);
     // An interrupted trial can go on: its runs stay.
     if (interrupt.signal() == 0 && !request.file.empty()) std::filesystem::remove(request.file);
-    if (!quiet) Results(output.target()).explain(plan, arguments);
+    if (!quiet) Results(output.file().is_stdout()).explain(plan, arguments);
   } catch (const TrialFailure& failure) {
     print_stderr("{}\n",
                  failure.last_lines().empty() ? "The command printed nothing." : "The command's last lines:");

@@ -81,7 +81,7 @@ std::optional<std::uint64_t> params_argument(const Arguments& arguments) {
 }
 
 TuningRequest request_of(const Arguments& arguments, const std::optional<WorkloadFile>& file,
-                         const std::string& output) {
+                         const OutputFile& output) {
   TuningRequest request;
   request.limits.seed =
       static_cast<unsigned>(arguments.integer("seed", 0, std::numeric_limits<int>::max()).value_or(1));
@@ -101,7 +101,7 @@ TuningRequest request_of(const Arguments& arguments, const std::optional<Workloa
   request.framework = framework_argument(arguments);
   request.state_format = state_argument(arguments).value_or(StateFormat::fp32);
   request.for_deepspeed = for_deepspeed(arguments);
-  if (output != "-") request.plan = output;
+  if (!output.is_stdout()) request.plan = output.name();
   request.fresh = arguments.has("fresh");
   return request;
 }
@@ -129,9 +129,9 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
 
 Exit tune_run(const Arguments& arguments) {
   const PlanOutput output(arguments);
-  const ReportOutput report(arguments, output.target());
+  const ReportOutput report(arguments, output.file().name());
   const auto file = workload_file_argument(arguments);
-  const TuningRequest request = request_of(arguments, file, output.target());
+  const TuningRequest request = request_of(arguments, file, output.file());
   const auto simulate = arguments.text("simulate");
   TuningJob job =
       simulate ? simulated_job_of(*simulate, arguments, request)
@@ -158,7 +158,7 @@ Exit tune_run(const Arguments& arguments) {
   report.write(plan, &job.machine.topology);
   const Exit exit = exit_after_signal(interrupt.signal());
   if (quiet) return exit;
-  const Results results(output.target());
+  const Results results(output.file().is_stdout() || report.is_stdout());
   results.explain(plan, arguments);
   if (file && !simulate) results.print_wrapped(forecast_in_words(*file, plan), arguments);
   if (recorder && exit != Exit::done) {

@@ -235,17 +235,6 @@ TEST_F(KeepsFormerPlan, WhatIsNoPlanIsKeptAndSaid) {
   }
 }
 
-TEST_F(KeepsFormerPlan, ALinkIsMovedAndItsTargetStays) {
-  const auto target = folder_.path() / "target";
-  std::filesystem::rename(path_, target);
-  std::filesystem::create_symlink("target", path_);
-  const std::string before = text("target");
-  FormerPlan(path_).keep(next_);
-  save(path_, 1);
-  EXPECT_EQ(text("target"), before);
-  EXPECT_EQ(std::filesystem::read_symlink(folder_.path() / "p.json.old"), "target");
-}
-
 TEST_F(KeepsFormerPlan, ItComesBackIfTheNewOneCannotBeWritten) {
   const std::string before = text("p.json");
   FormerPlan former(path_);
