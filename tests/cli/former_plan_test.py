@@ -222,6 +222,46 @@ class SampleFile(CommandTest):
             self.skipTest("only root can give files away")
         self.assert_untouched(f"but this belongs to user {os.geteuid() + 1};")
 
+    def interrupted_sweep(self, machine: str) -> bytes:
+        """Leaves the samples of a sweep of this machine that did not come to its end, and returns them."""
+        path = self.folder / "plan.json.samples.jsonl"
+        self.assert_exit(self.simulate(machine, "--fresh"), DONE)
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+        return path.read_bytes()
+
+    def simulate(self, machine: str, *options: str):
+        return self.run_tune("tune", "--simulate", SOURCE / f"configs/machines/{machine}.json", *options)
+
+    def test_an_interrupted_sweep_of_another_job_is_kept_and_can_go_on(self):
+        samples = self.folder / "plan.json.samples.jsonl"
+        interrupted = self.interrupted_sweep("cloud-2vcpu")
+        result = self.simulate("xeon-2x16-2gpu")
+        self.assert_exit(result, DONE)
+        old = self.folder / "plan.json.samples.jsonl.old"
+        self.assertEqual(old.read_bytes(), interrupted)
+        self.assertRegex(result.stderr, r"(?m)^moved the interrupted sweep of another job, which has \d+ visits, to "
+                         r"plan\.json\.samples\.jsonl\.old; to continue that sweep, move it back to "
+                         r"plan\.json\.samples\.jsonl$")
+        old.rename(samples)
+        result = self.simulate("cloud-2vcpu")
+        self.assert_exit(result, DONE)
+        self.assertIn("continuing the interrupted sweep", result.stderr)
+        self.assertEqual(samples.read_bytes()[: len(interrupted)], interrupted)
+
+    def test_no_kept_sweep_is_overwritten_by_the_next(self):
+        names = [f"plan.json.samples.jsonl.old{number}" for number in ["", *(f".{i}" for i in range(1, 10))]]
+        self.write_files({name: name for name in names[:-1]})
+        interrupted = self.interrupted_sweep("cloud-2vcpu")
+        self.assert_exit(self.simulate("xeon-2x16-2gpu", "-q"), DONE)
+        self.assertEqual((self.folder / names[-1]).read_bytes(), interrupted)
+        interrupted = self.interrupted_sweep("cloud-2vcpu")
+        self.assert_refused(self.simulate("xeon-2x16-2gpu"), RUNTIME_ERROR,
+                            "the interrupted sweep there cannot be kept",
+                            "; move one of them away, or choose another -o FILE")
+        self.assertEqual((self.folder / "plan.json.samples.jsonl").read_bytes(), interrupted)
+        self.assertEqual([(self.folder / name).read_text() for name in names[:-1]], names[:-1])
+        self.assert_exit(self.simulate("xeon-2x16-2gpu", "--fresh"), DONE)
+
     def test_an_empty_one_and_one_of_an_older_version_are_ours(self):
         for content in ("", '{"schema":"zf-samples/4","by":"zf-tune 0.1.0"}\n'):
             self.write_files({"x.json.samples.jsonl": content})

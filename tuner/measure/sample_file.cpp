@@ -15,6 +15,7 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "measure/sample_line.hpp"
 #include "os/file.hpp"
@@ -67,6 +68,34 @@ void need_sample_file(const std::filesystem::path& path, const FileDescriptor& f
     refuse(path, "is not a sample file of zf-tune");
 }
 
+/// Returns how many visits an interrupted sweep of any job has in finished rounds; 0 if this is no such
+/// sweep.
+int visits_to_lose(const std::filesystem::path& path, std::string_view text) {
+  const auto recorded = recorded_sweep(text, path.string(), text.substr(0, text.find('\n')));
+  return recorded ? recorded->finished_visits() : 0;
+}
+
+/// Writes the text to the first of NAME.old, NAME.old.1 to NAME.old.9 that nothing has, and returns its name.
+/// The file itself keeps its name and its lock. Throws Error(runtime_error) if none is free.
+std::filesystem::path copy_to_old_name(const std::filesystem::path& path, std::string_view text) {
+  constexpr int kMoreNames = 9;
+  for (int i = 0; i <= kMoreNames; ++i) {
+    const std::string old = path.string() + (i == 0 ? ".old" : format_text(".old.{}", i));
+    const FileDescriptor file(::open(old.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (file.get() < 0 && errno == EEXIST) continue;
+    const int error = file.get() < 0 ? errno : write_all(file.get(), std::as_bytes(std::span(text)));
+    if (error == 0) return old;
+    if (file.get() >= 0) ::unlink(old.c_str());
+    throw_errno(error, old, writing_hint(error));
+  }
+  throw Error(
+      Exit::runtime_error,
+      format_text("{0}: the interrupted sweep there cannot be kept: {0}.old and .old.1 to .old.{1} are "
+                  "all taken",
+                  path.string(), kMoreNames),
+      "move one of them away, or choose another -o FILE");
+}
+
 }  // namespace
 
 std::string sample_file_header(const MachineClass& machine, const Allocation& allocation,
@@ -110,16 +139,20 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
                   "wait until that one ends, or choose another -o FILE");
     if (!has_no_locks(error))
       throw_errno(error, path_.string() + ": cannot lock the file", "choose another -o FILE");
-    note_ =
+    notes_.push_back(
         format_text("{}: cannot be locked here ({}): start no other zf-tune tune with this file meanwhile",
-                    path_.string(), errno_text(error));
+                    path_.string(), errno_text(error)));
   }
   need_sample_file(path_, file_);
-  if (auto recorded = fresh ? std::nullopt : recorded_sweep(read_text_file(path_), path_.string(), header)) {
-    recorded_ = *std::move(recorded);
-    recorded_visits_ = recorded_.finished_visits();
-    set_size(recorded_.bytes);
-    return;
+  if (!fresh) {
+    const std::string text = read_text_file(path_);
+    if (auto recorded = recorded_sweep(text, path_.string(), header)) {
+      recorded_ = *std::move(recorded);
+      recorded_visits_ = recorded_.finished_visits();
+      set_size(recorded_.bytes);
+      return;
+    }
+    keep_sweep_of_another_job(text);
   }
   set_size(0);
   try {
@@ -128,6 +161,16 @@ RecordingMeter::RecordingMeter(Meter& meter, std::filesystem::path path, const s
     ::unlink(path_.c_str());  // without a header there is nothing to continue from
     throw;
   }
+}
+
+void RecordingMeter::keep_sweep_of_another_job(const std::string& text) {
+  const int visits = visits_to_lose(path_, text);
+  if (visits == 0) return;
+  const auto old = copy_to_old_name(path_, text);
+  notes_.push_back(format_text(
+      "moved the interrupted sweep of another job, which has {}, to {}; to continue that sweep, move "
+      "it back to {}",
+      print_count(visits, "visit"), old.string(), path_.string()));
 }
 
 void RecordingMeter::append(const std::string& text) const {

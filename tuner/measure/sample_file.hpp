@@ -38,11 +38,13 @@ bool can_continue(const std::filesystem::path& file, const std::string& header);
 class RecordingMeter : public Meter {
  public:
   /// Continues the file if its header is the same and finish() was not called. Otherwise, or if `fresh`,
-  /// starts a new one. Drops a last line that was cut off. Throws Error(usage) with the path, and changes
-  /// nothing, if what has the name belongs to another user, or is no regular file, or neither empty nor a
-  /// sample file of some version. Throws Error(runtime_error) with the path if another process writes the
-  /// file, or if a call fails. Where the file system has no locks, another process is not noticed: see
-  /// note().
+  /// starts a new one. An interrupted sweep of another job, with another header, is copied to NAME.old, or to
+  /// the first of NAME.old.1 to NAME.old.9 that nothing has, unless `fresh`. Drops a last line that was cut
+  /// off. Throws Error(usage) with the path, and changes nothing, if what has the name belongs to another
+  /// user, or is no regular file, or neither empty nor a sample file of some version. Throws
+  /// Error(runtime_error) with the path if another process writes the file, or if a call fails. Where the
+  /// file system has no locks, another process is not noticed: see notes(). Throws Error(runtime_error) if an
+  /// interrupted sweep must be kept and none of the names is free.
   RecordingMeter(Meter& meter, std::filesystem::path path, const std::string& header, bool fresh);
 
   /// Answers this round from the file if a finished round there has the same splits and was not used yet.
@@ -59,8 +61,8 @@ class RecordingMeter : public Meter {
   /// Returns how many visits of finished rounds were found in the file and can be answered from it.
   int recorded_visits() const { return recorded_visits_; }
 
-  /// Returns one line for the user if the file could not be locked; "" if it is.
-  const std::string& note() const { return note_; }
+  /// Returns lines for the user: the file could not be locked, an interrupted sweep was moved.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   /// Marks the sweep as finished, so that the next one starts a new file.
   void finish();
@@ -69,6 +71,7 @@ class RecordingMeter : public Meter {
   bool can_continue() const;
 
  private:
+  void keep_sweep_of_another_job(const std::string& text);
   void append(const std::string& text) const;
   void set_size(std::uint64_t bytes) const;
 
@@ -80,7 +83,7 @@ class RecordingMeter : public Meter {
   std::optional<RecordedRound> answering_;  ///< the round that is answered from the file
   std::string round_line_;                  ///< begins this round in the file; empty if it was written
   int recorded_visits_ = 0;
-  std::string note_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace zf

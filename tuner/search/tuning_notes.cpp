@@ -21,7 +21,7 @@ std::string mode_in_words(const TuningRequest& request, const TuningJob& job) {
 
 void add_recorder(std::vector<std::string>& notes, const TuningRequest& request,
                   const RecordingMeter& recorder) {
-  if (!recorder.note().empty()) notes.push_back(one_line(recorder.note()));
+  for (const std::string& note : recorder.notes()) notes.push_back(one_line(note));
   if (recorder.recorded_visits() == 0) return;
   notes.push_back(
       format_text("continuing the interrupted sweep in {}, which has {} (--fresh starts a new one)",
