@@ -353,6 +353,17 @@ TEST(Choose, OneSplitHasNoHeadroom) {
   EXPECT_TRUE(choose(evidence_of({{8, 1'000'000, 500'000}, {4, 2'000'000, 487'500}}, 0), kWorkload).headroom);
 }
 
+TEST(Choose, HeadroomIsNotSaidWhereTheNoiseHidesFivePercent) {
+  // "More than 16 times" was said after one visit each, and with noise above 5 %.
+  const std::vector<Times> alike = {{8, 1'000'000, 500'000}, {4, 1'000'000, 500'000}};
+  EXPECT_TRUE(choose(evidence_of(alike, 0), kWorkload).headroom);
+  EXPECT_FALSE(choose(evidence_of(alike, 0.3), kWorkload).headroom);
+  Evidence one_visit = evidence_of(alike, 0);
+  std::erase_if(one_visit.samples, [](const Sample& sample) { return sample.round > 0; });
+  summarize(one_visit, kWorkload);
+  EXPECT_FALSE(choose(one_visit, kWorkload).headroom);
+}
+
 TEST(Choose, TheUnboundControlIsNoSplitToHaveHeadroomBeside) {
   Evidence evidence = evidence_of({{8, 1'000'000, 500'000}, {4, 2'000'000, 487'500}}, 0);
   evidence.candidates[1].control = Control::unbound;
