@@ -16,7 +16,7 @@ class Report(CommandTest):
     def test_tune_writes_it_beside_the_plan(self):
         self.assert_exit(self.run_tune("tune", "--budget", "2s", "--params", "1M", "--report", "r.html"), DONE)
         page = self.page()
-        self.assertIn("zf-tune exec --plan plan.json -- ", page)
+        self.assertIn(f"zf-tune exec --plan {self.folder}/plan.json -- ", page)
         self.assertNotIn("Simulated", page)
         for cpu in os.sched_getaffinity(0):
             self.assertIn(f'title="CPU {cpu}: ', page)
@@ -29,6 +29,16 @@ class Report(CommandTest):
         self.assertIn("Simulated: no figure on this page was measured on a real machine.", page)
         self.assertEqual(page.count('class="box node"'), 2)
         self.assertEqual(len(set(re.findall(r'title="CPU (\d+):', page))), 64)
+
+    def test_the_chart_names_what_is_in_it_and_the_heading_names_the_machine_once(self):
+        self.assert_exit(self.run_tune("tune", *SIMULATED, "-q", "--report", "r.html"), DONE)
+        chart = self.page().partition('<section id="sides">')[2].partition("</section>")[0]
+        self.assertIn(">pool threads per rank</text>", chart)
+        dashed = len(re.findall('<path class="shared step line" d="[^"]*L', chart))
+        self.assertEqual(chart.count("dashed:"), dashed, "the legend names a line that is not there")
+        self.assertEqual(chart.count(">shared home</text>"), 1 - dashed)
+        heading = self.page().partition("<header>")[2].partition("</header>")[0]
+        self.assertEqual(heading.count(self.read_plan()["machine"]["model"]), 1, heading)
 
     def test_explain_gives_the_same_page_later(self):
         self.assert_exit(self.run_tune("tune", *SIMULATED, "-q", "-o", "x.json", "--report", "now.html"), DONE)

@@ -80,7 +80,8 @@ OptionSpec report_option() {
 }
 
 ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
-    : plan_(plan == "-" ? "plan.json" : plan), quiet_(arguments.has("quiet")) {
+    : plan_(plan == "-" ? "plan.json" : std::filesystem::absolute(plan).lexically_normal()),
+      quiet_(arguments.has("quiet")) {
   const auto text = arguments.text("report");
   if (!text) return;
   file_.emplace(*text, "--report");

@@ -13,6 +13,8 @@ namespace {
 constexpr double kAcross = 1000;
 /// The room for the numbers below a chart, in pixels.
 constexpr double kBelow = 22;
+/// The room for the name of the axis below them.
+constexpr double kName = 20;
 
 std::string percent(double x) { return format_text("{:.2f}%", 100 * x); }
 
@@ -96,8 +98,7 @@ std::string words_beside(std::string_view kind, Place place, std::string_view wo
 }
 
 std::string chart_with(std::string_view title, const TimeAxis& axis, std::string_view unit,
-                       const std::vector<BottomLabel>& below, std::string_view paths,
-                       std::string_view words) {
+                       const BottomAxis& below, std::string_view paths, std::string_view words) {
   std::string grid;
   for (const double tick : axis.ticks()) {
     const double y = axis.of(tick);
@@ -107,16 +108,20 @@ std::string chart_with(std::string_view title, const TimeAxis& axis, std::string
         y, y - 4, tick, unit);
   }
   std::string labels;
-  for (const BottomLabel& label : below) {
+  for (const BottomLabel& label : below.labels) {
     labels += format_text("<text class=\"number\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                           percent(label.x), kChartHeight + kBelow - 5, label.text);
+  }
+  if (!below.name.empty()) {
+    labels += format_text("<text x=\"50%\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                          kChartHeight + kBelow + kName - 5, html_text(below.name));
   }
   return format_text(
       "<svg class=\"chart\" role=\"img\" width=\"100%\" height=\"{}\"><title>{}</title>\n{}\n"
       "<svg width=\"100%\" height=\"{}\" viewBox=\"0 0 {} {}\" "
       "preserveAspectRatio=\"none\">{}</svg>\n{}{}</svg>\n",
-      kChartHeight + kBelow, html_text(title), grid, kChartHeight, kAcross, kChartHeight, paths, words,
-      labels);
+      kChartHeight + kBelow + (below.name.empty() ? 0 : kName), html_text(title), grid, kChartHeight, kAcross,
+      kChartHeight, paths, words, labels);
 }
 
 }  // namespace zf

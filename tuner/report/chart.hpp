@@ -54,9 +54,15 @@ struct BottomLabel {
   std::string text;
 };
 
-/// Returns the whole chart: `title` for who cannot see it, the axis with its unit, `paths` (of the first two
-/// functions above), and `words` over them.
+/// What stands below the chart: numbers, and under them what they are.
+struct BottomAxis {
+  std::string name;
+  std::vector<BottomLabel> labels;
+};
+
+/// Returns the whole chart: `title` for readers who cannot see it, the axis with its unit, `paths` (of the
+/// first two functions above), and `words` over them.
 std::string chart_with(std::string_view title, const TimeAxis& axis, std::string_view unit,
-                       const std::vector<BottomLabel>& below, std::string_view paths, std::string_view words);
+                       const BottomAxis& below, std::string_view paths, std::string_view words);
 
 }  // namespace zf

@@ -65,10 +65,11 @@ std::string header(const Plan& plan) {
     badge = paragraph("badge", "Nothing was measured.");
   }
   const std::string& model = plan.machine.model;
-  return format_text("<header>\n<p><b>{}</b> · {}</p>\n{}</header>\n\n", title(plan),
-                     html_text(format_text("{} · made by {} on {}, {}", model.empty() ? "unknown CPU" : model,
-                                           plan.made.by, plan.made.host, plan.made.at)),
-                     badge);
+  const std::string machine = is_simulated(plan) ? "" : (model.empty() ? "unknown CPU" : model) + " · ";
+  return format_text(
+      "<header>\n<p><b>{}</b> · {}</p>\n{}</header>\n\n", title(plan),
+      html_text(format_text("{}made by {} on {}, {}", machine, plan.made.by, plan.made.host, plan.made.at)),
+      badge);
 }
 
 std::string next_part(const Plan& plan, const std::string& plan_file) {

@@ -38,10 +38,11 @@ class SidesPlot {
       paths += side_of(*points, format_text("{}step", kind),
                        [](const SidesPoint& one) { return std::optional(one.step); });
     }
-    return format_text("<figure>\n{}{}<figcaption>{}</figcaption>\n</figure>\n", legend(),
-                       chart_with("Training and optimizer time over the number of pool threads", axis_,
-                                  unit_.name, labels(), paths, chosen_mark() + crossing_mark()),
-                       html_text(caption()));
+    return format_text(
+        "<figure>\n{}{}<figcaption>{}</figcaption>\n</figure>\n", legend(),
+        chart_with("Training and optimizer time over the number of pool threads", axis_, unit_.name,
+                   {"pool threads per rank", labels()}, paths, chosen_mark() + crossing_mark() + lone_mark()),
+        html_text(caption()));
   }
 
  private:
@@ -140,6 +141,14 @@ class SidesPlot {
                        100 * (from.x + part * (to.x - from.x)), y);
   }
 
+  /// Names a lone point of shared homes, which no dashed line tells from those of divided homes.
+  std::string lone_mark() const {
+    if (sides_.shared.size() != 1 || sides_.divided.empty()) return "";
+    const SidesPoint& lone = sides_.shared.front();
+    const Place place = place_of(lone, lone.step.median);
+    return words_beside("lone", {place.x, place.y + 4}, "shared home");
+  }
+
   std::string legend() const {
     const auto key = [](std::string_view kind, std::string_view words) {
       return format_text(
@@ -151,7 +160,7 @@ class SidesPlot {
     std::string text;
     if (has_training()) text += key("training", training_in_words(plan_.workload));
     text += key("step", "optimizer step");
-    if (!sides_.shared.empty() && !sides_.divided.empty())
+    if (sides_.shared.size() > 1 && !sides_.divided.empty())
       text += "<span>dashed: homes that both sides share</span>";
     return format_text("<p class=\"legend\">{}</p>\n", text);
   }
