@@ -55,6 +55,17 @@ class Pages(CommandTest):
                 (path,) = SOURCE.glob(f"*/{room}/{file}")
                 self.assertIn(function, path.read_text())
 
+    def test_the_command_below_the_picture_draws_its_figures(self):
+        readme = (SOURCE / "README.md").read_text()
+        sizes = re.search(r"over ([\d, ]+ and \d+) pool threads, on a simulated machine\]", readme)
+        chosen = re.search(r"At (\d+) pool threads the step hides", readme)
+        command = re.search(r"This command draws it:\* `zf-tune (tune --simulate )(\S+) --report report.html`", readme)
+        self.assert_exit(self.run_tune(*command[1].split(), SOURCE / command[2], "-q", "--report", "r.html"), DONE)
+        chart = (self.folder / "r.html").read_text().partition('id="sides"')[2].partition("</section>")[0]
+        self.assertEqual(re.findall(r'text-anchor="middle">(\d+)<', chart), re.findall(r"\d+", sizes[1]))
+        self.assertIn(f">this plan: {chosen[1]}<", chart)
+        self.assertIn(" 4 training steps<", chart)
+
     def test_every_function_of_doctor_that_finds_something_is_a_check(self):
         declared = re.findall(r"^std::vector<Finding> (\w+)\(", (SOURCE / "tuner/inspect/doctor.hpp").read_text(),
                               re.MULTILINE)
