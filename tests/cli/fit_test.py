@@ -75,7 +75,9 @@ class Fit(CommandTest):
         self.assertEqual(more["phases"]["steady"]["bytes"] - plain["phases"]["steady"]["bytes"], 2 * 10**9)
         self.assertFalse([each for each in more["assumed"] if "Not counted" in each])
         third = self.fit(*options, "--stage", "3")
-        self.assertIn("Not counted: offload-param. --with changes it.", third["assumed"])
+        self.assertIn("Not counted: fp32-accumulation, offload-param. --with changes it.", third["assumed"])
+        summed = self.fit(*options, "--stage", "3", "--with", "fp32-accumulation")
+        self.assertEqual(summed["phases"]["steady"]["bytes"] - third["phases"]["steady"]["bytes"], 2 * 10**9)
 
     def test_headers_of_safetensors_are_exact(self):
         write_model(self.folder / "model", {"layers.0.w": [300, 400], "layers.1.w": [500, 400], "norm": [400]})

@@ -15,6 +15,7 @@ Each result is a line of a file: start again to go on."""
 import argparse
 import contextlib
 import json
+import math
 import os
 import pathlib
 import struct
@@ -36,8 +37,9 @@ V1 = pathlib.Path("/sys/fs/cgroup/memory")
 V2 = pathlib.Path("/sys/fs/cgroup")
 PHASES = ("start", "steady", "checkpoint", "resume")
 WIDTH = 2048
-BLOCKS = {"200M": 6, "400M": 12}
-# way:dtype:state[:ranks]
+BLOCKS = {"70M": 2, "130M": 4, "200M": 6, "400M": 12}
+USUAL = ("200M", "400M")
+# way[+change ...]:dtype:state[:ranks]
 RUNS = ["in-place:fp32:fp32", "in-place:fp32:bf16", "in-place:bf16:fp32", "in-place:bf16:bf16", "in-place:bf16:split",
         "in-place:bf16:bf16+split", "exact:fp32:fp32", "exact:fp32:bf16", "exact:bf16:fp32", "exact:bf16:bf16",
         "exact:bf16:split", "exact:bf16:bf16+split", "late:fp32:fp32", "late:fp32:bf16", "late:bf16:fp32",
@@ -48,8 +50,15 @@ RUNS = ["in-place:fp32:fp32", "in-place:fp32:bf16", "in-place:bf16:fp32", "in-pl
         "in-place-fsdp2:fp32:fp32", "in-place-fsdp2:fp32:bf16", "in-place-fsdp2:bf16:fp32",
         "in-place-fsdp2:bf16:bf16", "in-place-fsdp2:bf16:split", "in-place-fsdp2:bf16:bf16+split",
         "in-place:bf16:fp32:2", "zero1:bf16:fp32:2", "zero2:bf16:fp32:2", "zero3:bf16:fp32:2", "fsdp2:fp32:fp32:2"]
+# Smaller jobs: frozen parameters, and sums of gradients in fp32.
+CHANGED = {"zero1+sums:bf16:fp32": "70M", "zero2+sums:bf16:fp32": "70M", "zero3+sums:bf16:fp32": "70M",
+           "zero2+frozen:bf16:fp32": "70M", "zero2+lora:bf16:fp32": "130M"}
 LIMITED = ["in-place:bf16:fp32", "exact:bf16:fp32", "native-zero2:bf16:bf16", "zero2:bf16:fp32", "zero3:bf16:fp32",
            "fsdp2:fp32:fp32"]
+LORA = 512
+# What a change of a way gives memory_job.py, and zf-tune fit.
+CHANGES = {"lora": (["--lora", str(LORA)], []), "frozen": (["--frozen", "1"], []),
+           "sums": (["--sums", "fp32"], ["--with", "fp32-accumulation"])}
 BELOW, ABOVE = 0.90, 1.08
 # How zf-tune fit calls each way.
 FIT = {"torch": ["torch"], "in-place": ["in-place"], "exact": ["native", "--mode", "exact"],
@@ -97,7 +106,8 @@ class Run:
 
     def __init__(self, spec: str, size: str):
         self.spec, self.size = spec, size
-        self.way, self.dtype, self.state, *ranks = spec.split(":")
+        way, self.dtype, self.state, *ranks = spec.split(":")
+        self.way, *self.changes = way.split("+")
         self.ranks = int(ranks[0]) if ranks else 1
         self.blocks = BLOCKS[size]
 
@@ -106,15 +116,25 @@ class Run:
         """Returns the parameters of the job's model: see Block of jobs/model.py."""
         each = {"norm.weight": [WIDTH], "norm.bias": [WIDTH], "up.weight": [4 * WIDTH, WIDTH], "up.bias": [4 * WIDTH],
                 "down.weight": [WIDTH, 4 * WIDTH], "down.bias": [WIDTH]}
+        if "lora" in self.changes:
+            each |= {"a.weight": [LORA, WIDTH], "b.weight": [WIDTH, LORA]}
         return {f"{block}.{name}": shape for block in range(self.blocks) for name, shape in each.items()}
 
     @property
     def parameters(self) -> int:
-        return self.blocks * (8 * WIDTH * WIDTH + 8 * WIDTH)
+        return sum(map(math.prod, self.shapes.values()))
+
+    @property
+    def trained(self) -> int:
+        """Returns how many of the parameters are trained: see make_model() of jobs/memory_job.py."""
+        if "lora" in self.changes:
+            return self.blocks * 2 * LORA * WIDTH
+        return self.parameters * (self.blocks - ("frozen" in self.changes)) // self.blocks
 
     def words(self, *options: str) -> list[str]:
         words = job("memory_job", self.way, "--dtype", self.dtype, "--state", self.state, "--width", str(WIDTH),
-                    "--blocks", str(self.blocks), *options)
+                    "--blocks", str(self.blocks), *(word for change in self.changes for word in CHANGES[change][0]),
+                    *options)
         if self.ranks == 1:
             return words
         return [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", str(self.ranks), "--master-port",
@@ -127,9 +147,11 @@ class Run:
                                  for name, shape in self.shapes.items()}).encode()
             pathlib.Path(folder, "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
             framework, *more = FIT[self.way]
+            more += [word for change in self.changes for word in CHANGES[change][1]]
             said = subprocess.run([TUNE, "fit", "--model", folder, "--dtype", self.dtype, "--state", self.state,
-                                   "--ranks", str(self.ranks), "--device", "cpu", "--pinned", "no", "--reserve", "0G",
-                                   "--memory", "1TiB", "--format", "json", "--framework", framework, *more],
+                                   "--trainable", str(self.trained), "--ranks", str(self.ranks), "--device", "cpu",
+                                   "--pinned", "no", "--reserve", "0G", "--memory", "1TiB", "--format", "json",
+                                   "--framework", framework, *more],
                                   check=True, stdout=subprocess.PIPE, text=True)
         return {name: phase["bytes"] for name, phase in json.loads(said.stdout)["phases"].items()}
 
@@ -284,6 +306,7 @@ def rows(results: list[dict]) -> None:
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "fit/fit_job.hpp"
 #include "fit/instant.hpp"
@@ -300,6 +323,7 @@ struct MeasuredJob {
   int ranks;
   std::uint64_t blocks;
   std::array<std::uint64_t, kFitPhases> bytes;  ///< by FitPhase
+  std::string_view change = "";                 ///< of measured_model(), or "sums": fp32-accumulation
 };
 
 inline constexpr auto kMeasuredJobs = std::to_array<MeasuredJob>({""")
@@ -310,7 +334,8 @@ inline constexpr auto kMeasuredJobs = std::to_array<MeasuredJob>({""")
         print(f'    {{"{each.spec} {each.size}", StepMethod::{framework.replace("-", "_")}, '
               f'{options.get("--stage", 0)}, Mode::{options.get("--mode", "wait")}, ParameterType::{each.dtype}, '
               f'StateFormat::{each.state.replace("+", "_")}, {each.ranks}, {each.blocks}, '
-              f'{{{", ".join(str(result["found"][name]) for name in PHASES)}}}}},')
+              f'{{{", ".join(str(result["found"][name]) for name in PHASES)}}}'
+              f'{"".join(f", {chr(34)}{change}{chr(34)}" for change in each.changes)}}},')
     print("});\n\n}  // namespace zf")
 
 
@@ -323,20 +348,23 @@ def table(results: list[dict]) -> None:
             f"{max(result['found'].values()) / 2**30:.2f}|{worst:+.1f}")
     for spec, sizes in cells.items():
         mark = "*" if spec in LIMITED else ""
-        print("|".join(["", spec + mark, *(sizes.get(size, "|") for size in BLOCKS), ""]))
+        columns = sizes if spec in CHANGED else USUAL
+        print("|".join(["", spec + mark, *(sizes.get(size, "|") for size in columns), ""]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["peaks", "limits", "peers", "rows"])
     parser.add_argument("runs", nargs="*", metavar="WAY:DTYPE:STATE[:RANKS]", help="default: all, or for limits six")
-    parser.add_argument("--size", action="append", choices=BLOCKS, help="may be given again (default: both)")
+    parser.add_argument("--size", action="append", choices=BLOCKS, help="may be given again (default: 200M, 400M)")
     parser.add_argument("--results", default="memory-peaks.jsonl", metavar="FILE")
     options = parser.parse_args()
     frameworks_case.need_environment()
     results = pathlib.Path(options.results)
-    wanted = [Run(spec, size) for size in options.size or BLOCKS
+    wanted = [Run(spec, size) for size in options.size or USUAL
               for spec in options.runs or (LIMITED if options.what == "limits" else RUNS)]
+    if not options.runs and options.what != "limits":
+        wanted += [Run(*one) for one in CHANGED.items()]
     if options.what != "rows":
         print(f"machine: {machine()}", flush=True)
     known = {(one["spec"], one["size"]): one for one in read_lines(results)}

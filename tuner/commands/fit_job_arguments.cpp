@@ -49,13 +49,20 @@ void set_extras(const Arguments& arguments, FitJob& job) {
   }
 }
 
+/// Returns true if some phase of a forecast needs more than that of another.
+bool needs_more(const MemoryForecast& forecast, const MemoryForecast& other) {
+  for (const auto& [phase, name] : kEnumNames<FitPhase>)
+    if (forecast.at(phase).bytes > other.at(phase).bytes) return true;
+  return false;
+}
+
 /// Returns what of ZeRO-Offload is not counted because --with does not name it; nothing if it names all.
 std::optional<std::string> not_counted(const FitJob& job) {
   std::string names;
   for (const auto& [extra, name] : kEnumNames<FitExtra>) {
     FitJob with = job;
     with.set(extra, true);
-    if (job.has(extra) || why_no_such_job(with) || forecast_of(with) == forecast_of(job)) continue;
+    if (job.has(extra) || why_no_such_job(with) || !needs_more(forecast_of(with), forecast_of(job))) continue;
     names += format_text("{}{}", names.empty() ? "" : ", ", name);
   }
   if (names.empty()) return std::nullopt;
@@ -114,6 +121,7 @@ std::vector<OptionSpec> fit_job_options() {
        "yes, no"},
       {"with", 0, "LIST",
        "what else DeepSpeed keeps on the host: accumulation (of gradients over several micro steps), "
+       "fp32-accumulation (of 16-bit ones in fp32: grad_accum_dtype), "
        "host-flatten (ZeRO 1 and 2 where a GPU has no room for its parameters twice), offload-param (ZeRO 3) "
        "(default: none of them; e.g. accumulation)",
        all_names<FitExtra>()},

@@ -44,6 +44,8 @@ std::optional<std::string> why_no_such_extra(const FitJob& job) {
   if (job.has(FitExtra::accumulation) && !is_zero)
     return "accumulation counts with ZeRO-Offload alone: elsewhere it needs no host memory, or it is not "
            "known";
+  if (job.has(FitExtra::fp32_accumulation) && !(is_zero && job.is_half()))
+    return "fp32-accumulation is for ZeRO-Offload with 16-bit parameters";
   if (job.has(FitExtra::host_flatten) && !(is_zero && job.stage < 3 && job.device == Device::gpu))
     return "host-flatten is for ZeRO-Offload 1 and 2 with GPUs";
   if (job.has(FitExtra::offload_param) && !(is_zero && job.stage == 3 && job.device == Device::gpu))

@@ -65,7 +65,8 @@ inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>({{Dev
 
 /// What else a job of DeepSpeed may keep on the host.
 enum class FitExtra {
-  accumulation,   ///< gradients add up over several micro steps
+  accumulation,       ///< gradients add up over several micro steps
+  fp32_accumulation,  ///< gradients of 16-bit parameters add up in fp32 (grad_accum_dtype)
   host_flatten,   ///< ZeRO 1 and 2: a GPU has no room for its parameters twice, so they are flattened on the
                   ///< host
   offload_param,  ///< ZeRO 3: the parameters are on the host, too
@@ -74,6 +75,7 @@ enum class FitExtra {
 template <>
 inline constexpr auto kEnumNames<FitExtra> =
     std::to_array<EnumName<FitExtra>>({{FitExtra::accumulation, "accumulation"},
+                                       {FitExtra::fp32_accumulation, "fp32-accumulation"},
                                        {FitExtra::host_flatten, "host-flatten"},
                                        {FitExtra::offload_param, "offload-param"}});
 

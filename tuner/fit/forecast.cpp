@@ -70,8 +70,10 @@ std::optional<std::string> what_is_from_source(const FitJob& job) {
   if (job.device == Device::gpu)
     return "These formulas were measured without a GPU. What is different with one (pinned memory, and when "
            "the model leaves host memory) is from source.";
-  if (job.model.trainable < job.model.params)
-    return "No job with frozen parameters was measured: what they change is from source.";
+  const auto measured = measured_kinds();
+  const bool is_measured = std::find(measured.begin(), measured.end(), kind_of(job)) != measured.end();
+  if (job.model.trainable < job.model.params && !is_measured)
+    return "No job of this kind with frozen parameters was measured: what they change is from source.";
   if (job.type == ParameterType::fp16)
     return "No fp16 job was measured: its figures are those of a bf16 job.";
   if (job.pinned) return "No job with pinned memory was measured: what pinning adds is from source.";
@@ -79,8 +81,7 @@ std::optional<std::string> what_is_from_source(const FitJob& job) {
     return "No job whose ranks make a part of the model each was measured: its start is from source.";
   if (job.nodes > 1) return "No job on several nodes was measured: how its parts get smaller is from source.";
   if (job.has(FitExtra::accumulation)) return "No accumulation was measured: its sums are from source.";
-  const auto measured = measured_kinds();
-  if (std::find(measured.begin(), measured.end(), kind_of(job)) == measured.end())
+  if (!is_measured)
     return format_text("{} with {} was not measured: the figures are from source.", in_words(job),
                        job.ranks > 1 ? "several ranks" : "one rank");
   return std::nullopt;

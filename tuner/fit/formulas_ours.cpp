@@ -78,7 +78,7 @@ RankMemory memory_in_place(const FitJob& job) {
 
 RankMemory memory_of_arena(const FitJob& job) {
   const std::uint64_t type = bytes_of(job.type), params = job.model.params, trainable = job.model.trainable;
-  const std::uint64_t largest = job.model.largest;
+  const std::uint64_t largest = job.model.largest_trained();
   const bool on_cpu = job.device == Device::cpu;
   const StateBytes each = state_bytes(job.state);
   const std::uint64_t whole = arena_bytes(job, trainable);
@@ -104,7 +104,8 @@ RankMemory memory_of_arena(const FitJob& job) {
   if (has_split_masters(job.state))
     saved.add(FitItem::conversion, masters);  // their low bits, by state_dict()
   memory.instants.push_back(saved);
-  if (!on_cpu) memory.saved_once_bytes = largest * type;  // torch.save() copies one parameter after the other
+  if (!on_cpu)
+    memory.saved_once_bytes = job.model.largest * type;  // torch.save() copies one parameter after the other
   // The first step compares each 16-bit parameter with its whole master: a mask, and two fp32 tensors.
   steady.phase = FitPhase::steady;
   if (job.is_half() && !has_split_masters(job.state)) steady.add(FitItem::staging, 9 * largest);

@@ -22,7 +22,9 @@ struct Partition {
 
 Partition partition_of(const FitJob& job) {
   const std::uint64_t elements = share_of(job.model.trainable, job);
-  Partition partition{elements, 4 * elements, 4 * elements, bytes_of(job.type) * elements, 0};
+  const bool has_fp32_copies = job.stage == 3 && job.has(FitExtra::fp32_accumulation);
+  Partition partition{elements, 4 * elements, 4 * elements,
+                      (has_fp32_copies ? 4 : bytes_of(job.type)) * elements, 0};
   // Stage 3 pins each sub-group's gradients alone, and its masters not at all.
   if (job.stage == 3) {
     const std::uint64_t whole_groups = elements / job.sub_group;
@@ -73,6 +75,18 @@ std::uint64_t moments_of_deepspeed(const FitJob& job, const Partition& partition
   return is_ours(job) ? 0 : 8 * partition.elements;
 }
 
+/// Returns the bytes of the copies that a CPU makes of a bucket of gradients while it is reduced in stages 1
+/// and 2.
+std::uint64_t copies_to_reduce(const FitJob& job, std::uint64_t bucket) {
+  const std::uint64_t flat = bytes_of(job.type) * bucket;
+  // Sums in fp32 take the bucket apart, parameter by parameter, so that it is flattened again: stage 1 in
+  // fp32 and then in the model's type, stage 2 in the model's type and then one gradient in fp32
+  // (_add_to_grad_partition_buffer()).
+  if (job.has(FitExtra::fp32_accumulation))
+    return flat + 4 * (job.stage == 1 ? bucket : job.model.largest_trained());
+  return job.world() > 1 ? flat : 0;
+}
+
 /// Returns the bytes that the moments take as fp32 tensors when a checkpoint is written: none if they are
 /// such tensors already.
 std::uint64_t moments_to_save(const FitJob& job, const Partition& partition) {
@@ -86,7 +100,8 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
   const Partition partition = partition_of(job);
   const bool on_cpu = job.device == Device::cpu;
   const std::uint64_t model = job.model.params * type, flat = job.model.trainable * type;
-  const std::uint64_t largest = job.model.largest * type;
+  const std::uint64_t largest = job.model.largest_trained() * type;
+  const bool adds_in_fp32 = job.has(FitExtra::fp32_accumulation);
 
   RankMemory memory;
   memory.instants.push_back(Instant{FitPhase::start}.add(FitItem::model, model));
@@ -115,17 +130,19 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
 
   Instant steady = kept;
   steady.phase = FitPhase::checkpoint;
-  // The sum of what backward gave before (async_accumulate_grad_in_cpu_via_gpu()), which then stays.
-  const std::uint64_t sums = job.has(FitExtra::accumulation) ? type * partition.elements : 0;
+  // The sum of what backward gave before (async_accumulate_grad_in_cpu_via_gpu()), which then stays. In fp32
+  // it is where backward computes, until the step.
+  const std::uint64_t sums = job.has(FitExtra::accumulation) && !adds_in_fp32 ? type * partition.elements : 0;
   steady.add(FitItem::moments, moments_of_deepspeed(job, partition)).add(FitItem::gradients, sums);
   memory.instants.push_back(
       Instant(steady).add(FitItem::conversion, moments_to_save(job, partition) + frozen_to_save(job)));
   if (on_cpu) {
-    // The bucket of gradients; then its copy that is reduced, or one gradient in fp64 for its norm.
-    const std::uint64_t bucket = std::min(job.bucket, job.model.trainable) * type;
-    const std::uint64_t norm = 8 * job.model.largest;
-    steady.add(FitItem::gradients, bucket)
-        .add(FitItem::staging, job.world() > 1 ? std::max(bucket, norm) : norm);
+    // The bucket of gradients and their sums; then copies to reduce it, or one gradient in fp64 for its norm.
+    const std::uint64_t bucket = std::min(job.bucket, job.model.trainable);
+    const std::uint64_t norm = 8 * job.model.largest_trained();
+    steady.add(FitItem::gradients, (adds_in_fp32 && job.stage == 1 ? 4 : type) * bucket)
+        .add(FitItem::gradients, adds_in_fp32 ? 4 * partition.elements : 0)
+        .add(FitItem::staging, std::max(copies_to_reduce(job, bucket), norm));
   }
   if (!on_cpu) memory.saved_once_bytes = flat;  // torch.save() copies their one storage
   for (const FitPhase phase : {FitPhase::steady, FitPhase::resume}) {
@@ -134,10 +151,11 @@ RankMemory memory_of_zero_1_2(const FitJob& job) {
   }
   Instant resume = kept;
   resume.phase = FitPhase::resume;
-  // The frozen parameters are in the file twice, and the second ones stay while the partition is loaded.
-  const std::uint64_t frozen = frozen_to_save(job);
-  memory.instants.push_back(Instant(resume).add(FitItem::loaded, model + frozen));
-  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen));
+  // Stage 2 has the frozen parameters in the file again (as the same bytes if they were saved from the CPU),
+  // and they stay while the partition is loaded.
+  memory.instants.push_back(Instant(resume).add(FitItem::loaded, model + frozen_to_save(job)));
+  memory.instants.push_back(
+      resume.add(FitItem::loaded, 12 * partition.elements + (job.stage == 2 ? frozen_of_rank(job) : 0)));
   if (job.pinned)
     memory.pinned_bytes =
         partition.masters + partition.gradients + partition.copies + sums + partition.rounding;
@@ -154,8 +172,7 @@ RankMemory memory_of_zero_3(const FitJob& job) {
 
   RankMemory memory;
   if (job.load == Load::whole) memory.instants.push_back(Instant{FitPhase::start}.add(FitItem::model, model));
-  memory.instants.push_back(
-      Instant{FitPhase::start}.add(FitItem::model, shard).add(FitItem::conversion, on_cpu ? shard : 0));
+  memory.instants.push_back(Instant{FitPhase::start}.add(FitItem::model, shard));
 
   Instant shards{FitPhase::start};
   if (on_cpu) shards.add(FitItem::model, shard);
@@ -191,20 +208,20 @@ RankMemory memory_of_zero_3(const FitJob& job) {
   Instant steady = kept;
   steady.phase = FitPhase::checkpoint;
   steady.add(FitItem::moments, moments_of_deepspeed(job, partition));
-  const std::uint64_t bucket = std::min(job.bucket, job.model.trainable) * type;
-  if (on_cpu) steady.add(FitItem::gradients, bucket);
+  const std::uint64_t bucket = std::min(job.bucket, job.model.trainable);
+  if (on_cpu) steady.add(FitItem::gradients, bucket * type);
   memory.instants.push_back(
       Instant(steady).add(FitItem::conversion, moments_to_save(job, partition) + frozen_to_save(job)));
   // Gradients before and after they are reduced.
-  if (on_cpu) steady.add(FitItem::staging, bucket + bucket);
+  if (on_cpu)
+    steady.add(FitItem::staging, bucket * type + bucket * (job.has(FitExtra::fp32_accumulation) ? 4 : type));
   for (const FitPhase phase : {FitPhase::steady, FitPhase::resume}) {
     steady.phase = phase;
     memory.instants.push_back(steady);
   }
   Instant resume = kept;
   resume.phase = FitPhase::resume;
-  const std::uint64_t frozen = offloads ? frozen_of_rank(job) : frozen_to_save(job);
-  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen));
+  memory.instants.push_back(resume.add(FitItem::loaded, 12 * partition.elements + frozen_of_rank(job)));
   memory.pinned_bytes = flat;
   if (job.pinned) {
     memory.pinned_bytes += partition.gradients + partition.copies + partition.rounding;

@@ -39,12 +39,16 @@ constexpr auto kKinds = std::to_array<MeasuredKind>({
     {torch, 0, wait, kBf16, fp32},
     {deepspeed_offload, 1, wait, kBf16, fp32},
     {deepspeed_offload, 1, wait, kBf16, fp32, true},
+    {deepspeed_offload, 1, wait, kBf16, fp32, false, false, true},
     {deepspeed_offload, 2, wait, kFp32, fp32},
     {deepspeed_offload, 2, wait, kBf16, fp32},
     {deepspeed_offload, 2, wait, kBf16, fp32, true},
+    {deepspeed_offload, 2, wait, kBf16, fp32, false, true},
+    {deepspeed_offload, 2, wait, kBf16, fp32, false, false, true},
     {deepspeed_offload, 3, wait, kFp32, fp32},
     {deepspeed_offload, 3, wait, kBf16, fp32},
     {deepspeed_offload, 3, wait, kBf16, fp32, true},
+    {deepspeed_offload, 3, wait, kBf16, fp32, false, false, true},
     {fsdp2, 0, wait, kFp32, fp32},
     {fsdp2, 0, wait, kFp32, fp32, true},
     {fsdp2, 0, wait, kBf16, fp32},
@@ -58,7 +62,14 @@ constexpr auto kKinds = std::to_array<MeasuredKind>({
 std::span<const MeasuredKind> measured_kinds() { return kKinds; }
 
 MeasuredKind kind_of(const FitJob& job) {
-  return {job.stepper, job.stage, job.mode, job.type, job.state, job.ranks > 1};
+  return {job.stepper,
+          job.stage,
+          job.mode,
+          job.type,
+          job.state,
+          job.ranks > 1,
+          job.model.trainable < job.model.params,
+          job.has(FitExtra::fp32_accumulation)};
 }
 
 }  // namespace zf

@@ -15,12 +15,14 @@ struct MeasuredKind {
   ParameterType type;
   StateFormat state;
   bool has_several_ranks = false;  ///< on one node
+  bool has_frozen = false;         ///< parameters
+  bool adds_in_fp32 = false;       ///< fp32-accumulation
 
   bool operator==(const MeasuredKind&) const = default;
 };
 
 /// Returns the kinds that tests/frameworks/memory_peaks.py ran: on CPUs, of one node, with pageable memory,
-/// models that were made whole, and all parameters trained. A test compares the list with the runs. Pure.
+/// and models that were made whole. A test compares the list with the runs. Pure.
 std::span<const MeasuredKind> measured_kinds();
 
 /// Returns the kind of a job. Pure.

@@ -1,6 +1,7 @@
 // The sizes of a model, in elements: what the memory of a training job follows from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ struct ModelSize {
   std::uint64_t largest = 0;    ///< elements of the largest parameter
   std::uint64_t layer = 0;      ///< elements of the largest layer, or of what is in no layer if that is more
   bool estimated = false;       ///< `largest` and `layer` are those that usual models of this size have
+
+  /// Returns the most elements that a trained parameter can have.
+  std::uint64_t largest_trained() const { return std::min(largest, trainable); }
 };
 
 /// Returns the size of a model of which only the number of parameters is known. Its largest parameter is

@@ -3,7 +3,9 @@
 looks at the memory meanwhile.
 
 With --resume the checkpoint in --folder is loaded after the start; without, one is written there at the end.
---stop: ends at "ready", before the model is made."""
+--stop: ends at "ready", before the model is made.
+--frozen: so many blocks are not trained. --lora: none is, but two matrices of this rank beside each.
+--sums: DeepSpeed's grad_accum_dtype."""
 
 import argparse
 import importlib
@@ -26,8 +28,9 @@ STEPS = 3
 def options_of_job() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("way", choices=WAYS)
-    for name, value in {"width": 2048, "blocks": 6}.items():
+    for name, value in {"width": 2048, "blocks": 6, "frozen": 0, "lora": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--sums", choices=DTYPES)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--state", default="fp32")
     parser.add_argument("--folder", type=pathlib.Path)
@@ -44,13 +47,32 @@ def phase(name: str) -> None:
     report.say(phase=name, s=time.monotonic())
 
 
+class Adapted(torch.nn.Module):
+    """A frozen block beside two small matrices that are trained, as LoRA does it."""
+
+    def __init__(self, width: int, rank: int):
+        super().__init__()
+        self.block = Block(width).requires_grad_(False)
+        self.a = torch.nn.Linear(width, rank, bias=False)
+        self.b = torch.nn.Linear(rank, width, bias=False)
+
+    def forward(self, x):
+        return self.block(x) + self.b(self.a(x))
+
+
 def make_model(options) -> torch.nn.Module:
     """Makes the model in its own type: no copy in another one is ever there."""
     torch.manual_seed(1)
     torch.set_default_dtype(DTYPES[options.dtype])
-    model = torch.nn.Sequential(*(Block(options.width) for _ in range(options.blocks)))
+    model = torch.nn.Sequential(*(Adapted(options.width, options.lora) if options.lora else Block(options.width)
+                                  for _ in range(options.blocks)))
+    model[:options.frozen].requires_grad_(False)
     torch.set_default_dtype(torch.float32)
     return model
+
+
+def trained_parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def loss_of(model, options) -> torch.Tensor:
@@ -66,7 +88,7 @@ class Plain:
 
         self.options = options
         self.model = make_model(options)
-        params = self.model.parameters()
+        params = trained_parameters(self.model)
         if options.way == "torch":
             self.optimizer = torch.optim.AdamW(params, lr=1e-3, fused=True)
         else:
@@ -108,14 +130,16 @@ class Zero:
             config["zero_optimization"]["offload_param"] = {"device": "none"}
         if options.dtype != "fp32":
             config[options.dtype] = {"enabled": True}
+        if options.sums:
+            config["data_types"] = {"grad_accum_dtype": options.sums}
         if options.way.startswith("native"):
             import zf_runtime.deepspeed
 
             zf_runtime.deepspeed.install(state=options.state)
         self.options = options
         model = make_model(options)
-        self.engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config,
-                                               dist_init_required=False)
+        self.engine, *_ = deepspeed.initialize(model=model, model_parameters=trained_parameters(model),
+                                               config=config, dist_init_required=False)
 
     def step(self):
         self.engine.backward(loss_of(self.engine, self.options))
@@ -144,11 +168,11 @@ class Fsdp2:
             fully_shard(block, offload_policy=policy)
         fully_shard(self.model, offload_policy=policy)
         if options.way == "fsdp2":
-            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, fused=True)
+            self.optimizer = torch.optim.AdamW(trained_parameters(self.model), lr=1e-3, fused=True)
         else:
             import zf_runtime
 
-            self.optimizer = zf_runtime.AdamW(self.model.parameters(), lr=1e-3, state=options.state)
+            self.optimizer = zf_runtime.AdamW(trained_parameters(self.model), lr=1e-3, state=options.state)
 
     step = Plain.step
 

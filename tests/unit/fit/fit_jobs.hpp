@@ -1,18 +1,24 @@
 // Jobs for the tests of fit.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "fit/fit_job.hpp"
 
 namespace zf {
 
-/// Returns the model of the measured jobs: blocks of two matrices, 4 times as wide as high.
-inline ModelSize measured_model(std::uint64_t blocks) {
+/// Returns the model of the measured jobs: blocks of two matrices, 4 times as wide as high. The first block
+/// is not trained ("frozen"), or none is but two matrices of rank 512 beside each ("lora").
+inline ModelSize measured_model(std::uint64_t blocks, std::string_view change = "") {
   constexpr std::uint64_t kWidth = 2048;
   const std::uint64_t layer = 8 * kWidth * kWidth + 8 * kWidth - kWidth;
-  return {
-      .params = blocks * layer, .trainable = blocks * layer, .largest = 4 * kWidth * kWidth, .layer = layer};
+  const std::uint64_t lora = change == "lora" ? 2 * 512 * kWidth : 0;
+  const std::uint64_t trainable = lora > 0 ? blocks * lora : (blocks - (change == "frozen" ? 1 : 0)) * layer;
+  return {.params = blocks * (layer + lora),
+          .trainable = trainable,
+          .largest = 4 * kWidth * kWidth,
+          .layer = layer + lora};
 }
 
 /// Returns every job that there is, of a model of this size, on 8 ranks of each of two nodes.

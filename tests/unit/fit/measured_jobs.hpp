@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "fit/fit_job.hpp"
 #include "fit/instant.hpp"
@@ -20,6 +21,7 @@ struct MeasuredJob {
   int ranks;
   std::uint64_t blocks;
   std::array<std::uint64_t, kFitPhases> bytes;  ///< by FitPhase
+  std::string_view change = "";                 ///< of measured_model(), or "sums": fp32-accumulation
 };
 
 inline constexpr auto kMeasuredJobs = std::to_array<MeasuredJob>({
@@ -662,6 +664,56 @@ inline constexpr auto kMeasuredJobs = std::to_array<MeasuredJob>({
      1,
      12,
      {874463232, 4982640640, 4851679232, 7285506048}},
+    {"zero1+sums:bf16:fp32 70M",
+     StepMethod::deepspeed_offload,
+     1,
+     Mode::wait,
+     ParameterType::bf16,
+     StateFormat::fp32,
+     1,
+     2,
+     {918585344, 2400538624, 1460600832, 2400731136},
+     "sums"},
+    {"zero2+sums:bf16:fp32 70M",
+     StepMethod::deepspeed_offload,
+     2,
+     Mode::wait,
+     ParameterType::bf16,
+     StateFormat::fp32,
+     1,
+     2,
+     {918429696, 2065080320, 1460858880, 2065166336},
+     "sums"},
+    {"zero3+sums:bf16:fp32 70M",
+     StepMethod::deepspeed_offload,
+     3,
+     Mode::wait,
+     ParameterType::bf16,
+     StateFormat::fp32,
+     1,
+     2,
+     {1053237248, 2065825792, 1663107072, 2066026496},
+     "sums"},
+    {"zero2+frozen:bf16:fp32 70M",
+     StepMethod::deepspeed_offload,
+     2,
+     Mode::wait,
+     ParameterType::bf16,
+     StateFormat::fp32,
+     1,
+     2,
+     {582791168, 1057284096, 855945216, 1057349632},
+     "frozen"},
+    {"zero2+lora:bf16:fp32 130M",
+     StepMethod::deepspeed_offload,
+     2,
+     Mode::wait,
+     ParameterType::bf16,
+     StateFormat::fp32,
+     1,
+     4,
+     {419151872, 547549184, 520478720, 805171200},
+     "lora"},
 });
 
 }  // namespace zf
