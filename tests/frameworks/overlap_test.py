@@ -28,6 +28,10 @@ class Overlap(FrameworkTest):
         """Costs 18 s: every state format in every mode."""
         self.run_cases("like_torch_cases", "near_torch_cases", "late_cases", "formats_cases", "state_cases")
 
+    def test_what_is_loaded_may_lie_where_it_goes(self):
+        """Costs 14 s: with torch.distributed.checkpoint, which loads so."""
+        self.run_cases("loading_cases")
+
     def test_what_a_program_writes_is_taken_or_refused(self):
         """Costs 18 s: with what comes when it closes or dies, and when a model is saved beside its step."""
         self.run_cases("written_cases", "ends_cases", "module_cases", "memory_cases")

@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
 
 import torch
@@ -26,7 +26,7 @@ from ._state import (
     show,
     take_apart,
     take_edits,
-    take_entry,
+    take_entries,
     warn_of_other_numbers,
     with_own_steps,
 )
@@ -71,7 +71,8 @@ class ArenaAdamW(AdamW):
         before = self._live
         if before is not None:
             self._finish()
-            take_edits([place for place in before.arena.places if place.param in self.state], self.state)
+            stated = [place for place in before.arena.places if place.param in self.state]
+            take_edits(stated, stated, self.state)
             before.thin()
         live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)
@@ -153,7 +154,7 @@ class ArenaAdamW(AdamW):
         self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
         self._finish()  # late: the parameters are read out before the next step may change them
         began = time.perf_counter_ns()
-        take_edits(places, self.state)
+        take_edits(places, self._same(), self.state)
         self._take_written(places)
         scale = grad_scale * factor
         if limit is not None:
@@ -349,11 +350,15 @@ class ArenaAdamW(AdamW):
 
     def _settled(self) -> None:
         """Waits for the step, and takes what the program has written to parameters and states."""
-        arena = self._opened().arena
+        self._opened()
         self._finish()
-        places = [place for place in arena.places if _digests.kind(place.param) == place.kind]
-        take_edits(places, self.state)
+        places = list(self._same())
+        take_edits(places, places, self.state)
         self._take_written(places)
+
+    def _same(self) -> Iterator[Place]:
+        """Yields the places of the parameters that are of the kind that they were."""
+        return (place for place in self._opened().arena.places if _digests.kind(place.param) == place.kind)
 
     def state_dict(self) -> dict[str, Any]:
         if self._live is None:
@@ -387,14 +392,12 @@ class ArenaAdamW(AdamW):
         of = self._opened().arena.of
         if any(param not in of for param in entries):
             self._open([each for each in every if each[0] in of or each[0] in entries])
-        arena = self._opened().arena
-        warn_of_other_numbers(arena.places, entries)
+        places = self._opened().arena.places
+        warn_of_other_numbers(places, entries)
         self.state.clear()
-        for place in arena.places:
-            place.reset()
-            if place.param in entries:
-                take_entry(place, entries[place.param])
-                show(place, self.state)
+        for place in places:
+            place.forget_low_bits()
+        take_entries([(place, entries.get(place.param)) for place in places], self.state)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if self._live is not None:

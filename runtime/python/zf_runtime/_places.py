@@ -100,13 +100,24 @@ class Place:
         """Returns whether a tensor of `entry` has still this memory: a program may give it another, by `.data`."""
         return name not in self._layouts or layout(self.entry[name]) == self._layouts[name]
 
+    def holds(self, name: str, value: torch.Tensor) -> bool:
+        """Returns whether a tensor is this place's own memory of that name, laid out as here."""
+        own = {"exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq, "master": self._master}.get(name)
+        return own is not None and layout(value) == layout(own)
+
     def reset(self) -> None:
         """Begins anew, as a parameter that was never stepped. No step may run."""
         self.exp_avg.zero_()
         self.exp_avg_sq.zero_()
         self.count.zero_()
         self.set_master(self.param.detach())
-        self.digest, self.is_shown, self.entry = None, False, {}
+        self.digest, self.loaded, self.is_shown, self.entry = None, None, False, {}
+
+    def forget_low_bits(self) -> None:
+        """Makes the parameter the master if that is split: `state` does not show its low bits. No step may run."""
+        if self.is_split:
+            self.set_master(self.param.detach())
+        self.digest, self.loaded = None, None
 
     @property
     def values(self) -> torch.Tensor:

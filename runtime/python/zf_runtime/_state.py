@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from ._places import Place, layout, refuse_settings
+from ._mapped import ranges_of
+from ._places import Place, refuse_settings
 from .errors import ZfError
 
 State = MutableMapping[torch.Tensor, Any]
@@ -23,43 +24,64 @@ def show(place: Place, state: State) -> None:
     state[place.param] = dict(place.entry)  # the program may change its own
 
 
+def take_edits(places: Iterable[Place], every: Iterable[Place], state: State) -> None:
+    """Takes what the program has done to `state`. If it has edited one of these places, every place is looked at: one
+    may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for moments of
+    another shape than their parameter."""
+    if any(_is_edited(place, state) for place in places):
+        take_entries([(place, state.get(place.param)) for place in every if _is_edited(place, state)], state)
+
+
+def _is_edited(place: Place, state: State) -> bool:
+    entry = state.get(place.param)
+    if not entry:
+        return place.is_shown
+    return not place.is_shown or any(entry.get(name) is not value or not place.is_own(name)
+                                     for name, value in place.entry.items())
+
+
 @torch.no_grad()
-def take_edits(places: Iterable[Place], state: State) -> None:
-    """Takes what the program has done to `state`. No step may be running. Raises ZfError for moments of another shape
-    than their parameter."""
-    for place in places:
-        entry = state.get(place.param)
-        if not entry:
-            if place.is_shown:  # removed: the parameter begins anew, as with torch
-                place.reset()
-            continue
-        if not place.is_shown or any(entry.get(name) is not value or not place.is_own(name)
-                                     for name, value in place.entry.items()):
-            take_entry(place, entry)
+def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: State) -> None:
+    """Copies entries of `state` or of a state_dict into the arena, and shows them. What is missing in one becomes zero,
+    and a master that is missing is the parameter. Without an entry a parameter begins anew. A source may lie in the
+    arena, also where another one goes: it is read before that."""
+    check_shapes({place.param: entry for place, entry in entries if entry})
+    mapped = ranges_of(max((place.exp_avg.data_ptr() for place, _ in entries), default=0))
+    for place, entry in [(place, _apart(place, entry, mapped) if entry else None) for place, entry in entries]:
+        if entry is None:
+            place.reset()
+        else:
+            _take_entry(place, entry)
             show(place, state)
 
 
-@torch.no_grad()
-def take_entry(place: Place, entry: dict[str, Any]) -> None:
-    """Copies an entry of `state` or of a state_dict into the arena. What is missing in it becomes zero, and a master
-    that is missing is the parameter."""
-    check_shapes({place.param: entry})
+def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict[str, Any]:
+    """Returns an entry with its count as a number, and with copies of what lies in the arena but for its own place."""
+    def copied(name: str, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or place.holds(name, value):
+            return value
+        return value.clone() if any(value.data_ptr() in each for each in mapped) else value
+
+    return {**{name: copied(name, value) for name, value in entry.items()}, "step": float(entry.get("step", 0.0))}
+
+
+def _take_entry(place: Place, entry: dict[str, Any]) -> None:
     for name in ("exp_avg", "exp_avg_sq"):
         own, given = getattr(place, name), entry.get(name)
         if given is None:
             own.zero_()
-        elif layout(given) != layout(own):
-            own.copy_(given.clone())  # it may be the same memory, turned
+        elif not place.holds(name, given):
+            own.copy_(given)
     master, low = entry.get("master"), entry.get("low")
-    if isinstance(master, torch.Tensor) and place.param.dtype != torch.float32:
-        if place.is_split:
-            place.loaded = master.to("cpu", torch.float32)
-        else:
-            place.set_master(master)
-        place.digest = None
+    if place.param.dtype != torch.float32:
+        if place.is_split and isinstance(master, torch.Tensor):
+            place.loaded, place.digest = master.to("cpu", torch.float32), None
+        elif not place.is_split:
+            place.set_master(master if isinstance(master, torch.Tensor) else place.param.detach())
+            place.digest = None
     if isinstance(low, torch.Tensor):
         place.loaded, place.digest = low.to("cpu", torch.int16), None
-    place.count.fill_(float(entry.get("step", 0.0)))
+    place.count.fill_(entry["step"])
 
 
 def check_shapes(entries: dict[torch.Tensor, Any]) -> None:
