@@ -32,6 +32,10 @@ class Overlap(FrameworkTest):
         """Costs 14 s: with torch.distributed.checkpoint, which loads so."""
         self.run_cases("loading_cases")
 
+    def test_optimizers_over_the_same_parameters_step_in_turn(self):
+        """Costs 12 s: each pair of modes, while the optimizer processes stand still."""
+        self.run_cases("two_cases")
+
     def test_what_a_program_writes_is_taken_or_refused(self):
         """Costs 18 s: with what comes when it closes or dies, and when a model is saved beside its step."""
         self.run_cases("written_cases", "ends_cases", "module_cases", "memory_cases")

@@ -7,13 +7,13 @@ import math
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, Callable
 
 import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
 
-from . import _clipping, _digests, _formats, _reduced
+from . import _clipping, _digests, _formats, _others, _reduced
 from ._device import Device
 from ._in_place import raise_versions
 from ._live import Live, Wanted, end, unhook
@@ -74,6 +74,7 @@ class ArenaAdamW(AdamW):
             stated = [place for place in before.arena.places if place.param in self.state]
             take_edits(stated, stated, self.state)
             before.thin()
+        _others.settle(self, [param for param, _, _ in wanted])
         live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)
         if before is not None:
@@ -88,6 +89,7 @@ class ArenaAdamW(AdamW):
         if self._mode == "exact":
             self._listen(live.arena)
         self._live, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
+        _others.remember(self)
         if before is not None:
             for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
                 old = before.arena.of.get(place.param)
@@ -197,10 +199,19 @@ class ArenaAdamW(AdamW):
         return self._timeline.spans()
 
     def _finish(self) -> None:
-        """Waits for the step that is under way."""
-        if self._live is None or not self._live.is_here:
-            return
+        """Waits for the steps that are under way: its own, and those of others over its parameters."""
+        if self._live is not None and self._live.is_here:
+            self._finish_own()
+            _others.settle(self, self._live.arena.of)
+
+    def _finish_own(self) -> None:
+        assert self._live is not None
         _warn_of_lost(self._live.overlap.finish())
+
+    def _pending(self) -> Set[torch.Tensor]:
+        """Returns the parameters of which a step is under way, or may be for the caller's stream."""
+        live = self._live
+        return set() if live is None or not live.is_here or live.overlap.turn is None else live.arena.of.keys()
 
     def _wait_for(self, params: Iterable[torch.Tensor]) -> None:
         """Waits for parameters that forward reads now, and for those that it may read unseen."""

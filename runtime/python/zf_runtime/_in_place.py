@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import torch
 
-from . import _clipping, _local, _moved_threads, _torch_own
+from . import _clipping, _local, _moved_threads, _others, _torch_own
 from ._clips import Clips
 from ._parts import Parts
 from ._scalars import scalars
@@ -83,6 +83,7 @@ class InPlace(Clips):
         _moved_threads.look(self._steps)
 
     def _step_all(self, grad_scale: float) -> None:
+        _others.settle(self, (param for group in self.param_groups for param in group["params"]))
         parts, own, roster = self._list.gather(self.param_groups, self.state)
         if own and self.defaults.get("state_format", "fp32") != "fp32":
             raise ZfError(f"state={self.defaults['state_format']!r}: torch must step a parameter of shape "
