@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import warnings
 from typing import Any
 
 import torch
@@ -55,6 +56,20 @@ def low_bits(param: Any, master: Any) -> Any:
     bits = master.to(torch.float32).view(torch.int32)
     high = ((bits + 0x8000) >> 16).to(torch.int16)
     return torch.where(high == param.detach().view(torch.int16), bits, 0).to(torch.int16)
+
+
+def usable_low(param: Any, entry: dict[str, Any]) -> Any:
+    """Returns the low bits in an entry of a state, or None if it has none. torch's own load_state_dict() makes numbers
+    of the parameter's type of them: then they are lost, and a warning says so."""
+    low = entry.get("low")
+    if low is None or param.dtype is not torch.bfloat16:
+        return None
+    if low.dtype is not torch.int16:
+        warnings.warn(f"zf_runtime: the low halves of masters are {low.dtype} and not torch.int16, as torch's own "
+                      "load_state_dict() leaves them, so the masters are the parameters: load the state_dict() of the "
+                      "optimizer that had them", stacklevel=2)
+        return None
+    return low
 
 
 def master_of(param: Any, low: Any) -> Any:

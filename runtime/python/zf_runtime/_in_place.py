@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import torch
 
-from . import _clipping, _local, _moved_threads, _others, _torch_own
+from . import _clipping, _formats, _local, _moved_threads, _others, _torch_own
 from ._clips import Clips
 from ._parts import Parts
 from ._scalars import scalars
@@ -159,11 +159,11 @@ class InPlace(Clips):
                 for name in MOMENTS:
                     if _torch_own.has_master(param, group) and isinstance(before.get(name), torch.Tensor):
                         entry[name] = before[name].to(dtype=torch.float32, device=param.device)
-                if isinstance(before.get("low"), torch.Tensor):  # torch has made numbers of these bits
-                    entry["low"] = before["low"].to(device=param.device)
+                entry.pop("low", None)  # torch has made numbers of these bits
+                if (low := _formats.usable_low(param, before)) is not None:
+                    entry["low"] = low.to(device=param.device)
                 if param.dtype not in _torch_own.HALF:
                     entry.pop("master", None)
-                    entry.pop("low", None)
 
     def _say_of_torch(self, reasons: list[str], total: int) -> None:
         line = _torch_own.message(type(self).__name__, reasons, total)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from . import _formats
 from ._mapped import ranges_of
 from ._places import Place, refuse_settings
 from .errors import ZfError
@@ -72,15 +73,15 @@ def _take_entry(place: Place, entry: dict[str, Any]) -> None:
             own.zero_()
         elif not place.holds(name, given):
             own.copy_(given)
-    master, low = entry.get("master"), entry.get("low")
+    master, low = entry.get("master"), _formats.usable_low(place.param, entry)
     if place.param.dtype != torch.float32:
         if place.is_split and isinstance(master, torch.Tensor):
             place.loaded, place.digest = master.to("cpu", torch.float32), None
         elif not place.is_split:
             place.set_master(master if isinstance(master, torch.Tensor) else place.param.detach())
             place.digest = None
-    if isinstance(low, torch.Tensor):
-        place.loaded, place.digest = low.to("cpu", torch.int16), None
+    if low is not None:
+        place.loaded, place.digest = low.to("cpu"), None
     place.count.fill_(entry["step"])
 
 

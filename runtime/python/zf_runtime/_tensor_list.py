@@ -162,11 +162,12 @@ class TensorList:
                 state[name] = moment.to(kept)  # to nearest
         if _formats.is_split(param, group):
             master = state.pop("master", None)
-            if "low" not in state:
+            if _formats.usable_low(param, state) is None:
                 state["low"] = (_zeros(param, torch.int16) if master is None
                                 else _formats.low_bits(param, master))
             return self._counted(param, state)
-        low = state.pop("low", None)
+        low = _formats.usable_low(param, state)
+        state.pop("low", None)
         if half and low is not None:
             state["master"] = _formats.master_of(param, low)
         if half and (state.get("master") is None or state["master"].dtype != torch.float32):

@@ -155,3 +155,21 @@ class Loading(case.AdamWTest):
                     for step in (3, 4):
                         self.step(*again, step)
                     self.assert_bits(self.all_of(*again), self.all_of(*own))
+
+    def test_low_bits_that_torch_has_cast_are_dropped(self):
+        """torch's load_state_dict() makes bf16 numbers of them. The master is the parameter then."""
+        for mode, state in itertools.product((None, *case.MODES), ("split", "bf16+split", "fp32")):
+            with self.subTest(mode=mode, state=state):
+                (model, optimizer), own, twin = (self.made(mode, torch.bfloat16, each)
+                                                 for each in ("split", state, state))
+                plain = torch.optim.AdamW(model.parameters())
+                plain.load_state_dict(optimizer.state_dict())
+                saved = plain.state_dict()
+                self.assertEqual(saved["state"][0]["low"].dtype, torch.bfloat16)
+                with self.assertWarnsRegex(UserWarning, "low halves of masters are torch.bfloat16.*are the parameters"):
+                    own[1].load_state_dict(saved)
+                twin[1].load_state_dict({**saved, "state": each_entry(
+                    lambda entry: {name: value for name, value in entry.items() if name != "low"})(saved["state"])})
+                for both in (own, twin):
+                    self.step(*both, 3)
+                self.assert_bits(self.all_of(*own), self.all_of(*twin))
