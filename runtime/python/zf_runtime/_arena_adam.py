@@ -445,9 +445,9 @@ class ArenaAdamW(AdamW):
             with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
                 _warn_of_lost(live.overlap.finish())
         finally:
-            for param, entry in live.close().items():
+            for param, low in live.close().items():
                 if param in self.state:
-                    self.state[param] = entry
+                    self.state[param]["low"] = low
 
     def __getstate__(self) -> Any:
         raise TypeError("this AdamW holds a process and cannot be copied or pickled; use state_dict()")

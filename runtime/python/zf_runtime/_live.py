@@ -50,9 +50,9 @@ class Live:
             share.event.synchronize()  # a GPU reads the arena until then
         self.arena.thin()
 
-    def close(self, keeps: bool = True) -> dict[torch.Tensor, dict[str, Any]]:
-        """Ends thread, process and arena, after the step that is under way. Returns the states in memory of their own
-        if it keeps them. Raises what Runtime.close() raises."""
+    def close(self, keeps: bool = True) -> dict[torch.Tensor, torch.Tensor]:
+        """Ends thread, process and arena, after the step that is under way. See Arena.release(). Raises what
+        Runtime.close() raises."""
         try:
             self.overlap.publish()
             self.overlap.follower.end()

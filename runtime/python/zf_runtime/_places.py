@@ -184,14 +184,15 @@ class Place:
         if self.result is not self._master:
             self.values.copy_(value)
 
-    def detach(self, keeps: bool) -> dict[str, Any]:
-        """Drops all views. If it keeps them, returns what was shown of the state, in memory of its own."""
-        entry = {name: value.clone() if isinstance(value, torch.Tensor) else value
-                 for name, value in self.entry.items() if keeps}
+    def detach(self, keeps: bool) -> None:
+        """Drops all views. If it keeps them, the tensors that `state` was shown get memory of their own: what the
+        program has put into `state` stays as it is."""
+        for name in self.entry.keys() & self._layouts.keys() if keeps and self.is_shown else ():
+            if self.is_own(name):
+                self.entry[name].data = self.entry[name].detach().clone()
         self.entry, self.grads, self.result, self._master = {}, [], None, None
         self.__dict__.pop("exp_avg", None)
         self.__dict__.pop("exp_avg_sq", None)
-        return entry
 
     def thin(self) -> None:
         """Gives the pages back of gradients, which step() copies, and of what the parameter holds itself until it is
@@ -263,19 +264,16 @@ class Arena:
         for place in self.places:
             place.thin()
 
-    def release(self, keeps: bool) -> dict[torch.Tensor, dict[str, Any]]:
-        """Gives up all views, so that runtime.close() frees the memory. If it keeps them, returns what was shown of the
-        states, in memory of their own."""
+    def release(self, keeps: bool) -> dict[torch.Tensor, torch.Tensor]:
+        """Gives up all views, so that runtime.close() frees the memory. If it keeps them, the states get memory of
+        their own. Returns then what `state` does not show: the low bits of split masters."""
         if self.registration is not None:
             self.registration.release()
         lows = self._low_bits() if keeps else {}
-        entries = {place.param: place.detach(keeps) for place in self.places if place.is_shown}
-        for param, low in lows.items():
-            entries[param]["low"] = low
         for place in self.places:
-            place.detach(keeps=False)
+            place.detach(keeps)
         self.places, self.of = [], {}
-        return entries
+        return lows
 
     def _low_bits(self) -> dict[torch.Tensor, torch.Tensor]:
         try:

@@ -2,6 +2,7 @@
 taken, as torch.optim.AdamW takes it, or refused in words. Nothing is ignored in silence."""
 
 import copy
+import itertools
 import unittest.mock
 import warnings
 
@@ -373,6 +374,37 @@ class Taken(case.AdamWTest):
 
         for name, change in (("exp_avg", torch.clone), ("exp_avg_sq", torch.ones_like), ("step", torch.clone)):
             self.taken(moved(name, change))
+
+    def test_states_that_were_set_are_in_the_checkpoint(self):
+        """Without a step between: by `.data` or in the dict, moved away and back, and before close()."""
+        def assigned(entry, name, value):
+            entry[name].data = value
+
+        def replaced(entry, name, value):
+            entry[name] = value
+
+        def away_and_back(entry, name, value):
+            entry[name].data = torch.empty(0)
+            entry[name].data = value
+
+        self.expect_no_forward()
+        for mode, set_to, closes in itertools.product(
+                case.MODES, (assigned, replaced, away_and_back), (False, True)):
+            with self.subTest(set_to.__name__, mode=mode, closes=closes):
+                model = make_model(torch.bfloat16)
+                optimizer = self.ours(model.parameters(), mode)
+                train(model, optimizer, 2)
+                optimizer.synchronize()
+                wanted = {}
+                for number, param in enumerate(model.parameters()):
+                    entry = optimizer.state[param]
+                    wanted[number] = {name: value.clone() * {"exp_avg_sq": 0, "exp_avg": 1.5}.get(name, 1)
+                                      for name, value in entry.items()}
+                    for name, value in wanted[number].items():
+                        set_to(entry, name, value.clone())
+                if closes:
+                    optimizer.close()
+                self.assert_bits(optimizer.state_dict()["state"], wanted)
 
     def test_a_moment_that_is_turned_where_it_lies(self):
         def turned(make):
