@@ -13,6 +13,7 @@ import unittest
 
 import support
 
+import zf_runtime
 from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, library_version
 from zf_runtime.errors import error_of
 
@@ -69,6 +70,19 @@ class Opening(unittest.TestCase):
 
     def test_the_library_has_a_version(self):
         self.assertRegex(library_version(), r"^\d+\.\d+\.\d+$")
+
+
+class Completing(unittest.TestCase):
+    def test_dir_has_bind_and_nothing_that_cannot_be_had(self):
+        names = dir(zf_runtime)
+        self.assertLessEqual({"Binding", "Runtime", "bind"}, set(names))
+        for name in names:
+            getattr(zf_runtime, name)
+
+    def test_a_torch_that_is_missing_or_too_old_is_named(self):
+        if "AdamW" not in dir(zf_runtime):
+            with self.assertRaisesRegex(ImportError, "need torch 2.4 or newer|No module named 'torch'"):
+                zf_runtime.AdamW  # noqa: B018
 
 
 class Closing(unittest.TestCase):

@@ -57,3 +57,12 @@ def __getattr__(name: str) -> Any:
 
         return Binding
     raise AttributeError(f"module 'zf_runtime' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """Returns all names, for completion and help: those that need torch only where it can be imported."""
+    try:
+        from . import adam  # noqa: F401
+    except ImportError:
+        return sorted({*globals(), *__all__} - {"Adam", "AdamW", "OverlappedAdamW"})
+    return sorted({*globals(), *__all__})

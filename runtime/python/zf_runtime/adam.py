@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _clipping, _formats, _planned
+from . import _clipping, _formats, _planned, _torch_version  # noqa: F401
 from ._in_place import InPlace
 from .errors import ZfError
 
 if TYPE_CHECKING:
     from ._timeline import Span
     from .runtime import Runtime
-
-# With 2.3.1, the only cases that failed were those of torch.compile and of torch's own fused=True on the CPU, which is
-# new in 2.4.
-if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 4):
-    raise ImportError(f"zf_runtime.AdamW and Adam need torch 2.4 or newer, and this is torch {torch.__version__}")
 
 
 class AdamW(InPlace, torch.optim.AdamW):
@@ -158,14 +153,15 @@ class Adam(InPlace, torch.optim.Adam):
                  weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
                  capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
                  state: str | None = None, seed: int = 0, clip_grad_norm: float | None = None,
-                 **decoupled_weight_decay: bool):
+                 decoupled_weight_decay: bool = False):
         state = _planned.state_format(state)
         _formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         _clipping.check_max_norm(clip_grad_norm)
         self._max_norm = clip_grad_norm
         self._set_up(foreach, fused, differentiable)
+        more = {"decoupled_weight_decay": True} if decoupled_weight_decay else {}  # older torch does not have it
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-                         capturable=capturable, differentiable=differentiable, fused=None, **decoupled_weight_decay)
+                         capturable=capturable, differentiable=differentiable, fused=None, **more)
         self._settle(fused, state, seed)
 
 

@@ -1,5 +1,6 @@
 """What jobs do with their parameters between steps: in place, each holds as it does with torch's optimizer."""
 
+import inspect
 import io
 import pathlib
 import tempfile
@@ -386,3 +387,12 @@ class Arguments(Case):
                          maximize=step == 7)
 
         self.trained_like_torch(change)
+
+    def test_help_and_completion_name_all(self):
+        self.assertLessEqual({"Adam", "AdamW", "Binding", "OverlappedAdamW", "bind"}, set(dir(zf_runtime)))
+        for make, theirs in ((zf_runtime.Adam, torch.optim.Adam), (zf_runtime.AdamW, torch.optim.AdamW)):
+            ours = inspect.signature(make).parameters
+            self.assertLessEqual(set(inspect.signature(theirs).parameters), set(ours))
+            self.assertNotIn(inspect.Parameter.VAR_KEYWORD, [each.kind for each in ours.values()])
+        group = zf_runtime.Adam([torch.nn.Parameter(torch.ones(2))], decoupled_weight_decay=True).param_groups[0]
+        self.assertTrue(group["decoupled_weight_decay"])
