@@ -80,8 +80,9 @@ Exit run_with_arguments(const Command& command, const zf::Arguments& arguments) 
 [[noreturn]] void refuse_late_word(const std::string& word, const std::string& option) {
   for (const Command& command : all_commands()) {
     if (command.spec.name != word) continue;
-    throw Error(Exit::usage, zf::format_text("zf-tune: \"{}\" stands behind an option", word),
-                zf::format_text("write the command first: zf-tune {} {} …", word, zf::shell_quoted(option)));
+    throw Error(
+        Exit::usage, zf::format_text("zf-tune: \"{}\" stands behind an option", word),
+        zf::format_text("write the command first: zf-tune {} {} ...", word, zf::shell_quoted(option)));
   }
   throw Error(Exit::usage, zf::format_text("zf-tune: \"{}\" is one argument too many", word),
               "see zf-tune --help");

@@ -137,7 +137,7 @@ class Record(zf_cli.CommandTest):
             if "recorded period" in tuned.stdout:
                 break  # on a busy machine a short sweep does not reach the unbound control, which the forecast needs
         self.assertRegex(tuned.stdout.splitlines()[-1], "recorded period .*; forecast unbound .*, under the plan .*"
-                         "(this plan, unbound (is|was) .* expect plan ÷ unbound [0-9.]+ \\(|How unbound compares with)")
+                         "(this plan, unbound (is|was) .* expect plan / unbound [0-9.]+ \\(|How unbound compares with)")
 
     def test_a_job_that_fails_ends_with_its_own_status_and_nothing_is_written(self):
         self.assert_nothing_recorded(self.record(*self.job(30, 7)), 7, "the command ended with status 7")

@@ -54,6 +54,15 @@ class Usage(CommandTest):
         self.assertEqual(sorted(listed), sorted(all_commands()))
         self.assertRegex(result.stdout, r"(?s)0 done.*2 usage.*3 the plan does not fit.*4 no plan")
 
+    def test_text_is_ascii_for_terminals_without_utf_8(self):
+        machine = str(SOURCE / "configs/machines/cloud-2vcpu.json")
+        tune = self.run_tune("tune", "--simulate", machine, "-o", "plan.json")
+        self.assert_exit(tune, DONE)
+        others = [self.run_tune("explain", "plan.json")]
+        others += [self.run_tune(command, "--help") for command in all_commands()]
+        for result in [tune, *others]:
+            self.assertEqual([line for line in (result.stdout + result.stderr).splitlines() if not line.isascii()], [])
+
     def test_help_of_each_command_gives_its_options(self):
         for command in all_commands():
             with self.subTest(command=command):
@@ -211,7 +220,7 @@ class Mistyped(CommandTest):
         self.assert_says("zf-tune: -o needs a value; write -o FILE", "-o")
         self.assert_says("zf-tune: -o needs a value before --fresh; write -o FILE", "-o", "--fresh")
         self.assert_says("zf-tune: --quiet takes no value; write --quiet, or leave it out", "--quiet=no")
-        self.assert_says('zf-tune: "plan" stands behind an option; write the command first: zf-tune plan -q …', "-q",
+        self.assert_says('zf-tune: "plan" stands behind an option; write the command first: zf-tune plan -q ...', "-q",
                          "plan")
         self.assert_says('zf-tune: "plan.json" is one argument too many; see zf-tune --help', "-q", "plan.json")
         self.assert_says('zf-tune: --budget: "soon" is not a duration; write a duration such as 60s, 500ms or 2m',

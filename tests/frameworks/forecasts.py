@@ -2,7 +2,7 @@
 
 Each job is recorded and tuned for, as docs/record.md advises. zf-tune trial then gives the plan of each split that a
 job of its kind can have, and zf-tune explain says of each plan how unbound compares with it. With the error of a
-forecast that is what tune says of its own plan: plan ÷ unbound. Afterwards all these splits of the job, and unbound,
+forecast that is what tune says of its own plan: plan / unbound. Afterwards all these splits of the job, and unbound,
 run side by side in turns (turns.py says how), with BLOCKS starts. A forecast covers if what was measured is in its
 interval.
 
@@ -102,14 +102,14 @@ def splits_of(plan: pathlib.Path, folder: pathlib.Path) -> dict[str, pathlib.Pat
 
 
 def forecast_of(plan: pathlib.Path, line: str) -> tuple[float, float, float] | None:
-    """Returns plan ÷ unbound and its interval for the job itself; nothing if zf-tune does not know it. `line` is what
+    """Returns plan / unbound and its interval for the job itself; nothing if zf-tune does not know it. `line` is what
     tune said of its own plan."""
     said = said_by(TUNE, "explain", "--wide", str(plan), plan=plan)
     match = re.search(r"^ +unbound .*? ([+-][0-9.]+) % \(([+-][0-9.]+) to ([+-][0-9.]+) %\)", said, re.MULTILINE)
     if match:
         estimate, low, high = (1 / (1 + float(each) / 100) for each in match.groups())
         return with_error((estimate, high, low))
-    match = re.search(r"expect plan ÷ unbound ([0-9.]+) \(([0-9.]+) to ([0-9.]+)\)", line)
+    match = re.search(r"expect plan / unbound ([0-9.]+) \(([0-9.]+) to ([0-9.]+)\)", line)
     return (float(match[1]), float(match[2]), float(match[3])) if match else None
 
 
@@ -167,7 +167,7 @@ def pairs_of(result: dict) -> list[dict]:
 
 def print_table(results: list[dict]) -> None:
     pairs = [pair for result in results for pair in pairs_of(result)]
-    print("| job | split | forecast of plan ÷ unbound | measured (95 % interval over turns) | covered |\n"
+    print("| job | split | forecast of plan / unbound | measured (95 % interval over turns) | covered |\n"
           "| --- | --- | --- | --- | --- |")
     covered = 0
     for pair in pairs:

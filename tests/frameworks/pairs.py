@@ -64,7 +64,7 @@ def make_plan(options, name: str, words: list[str], plan: pathlib.Path, variable
 
 def print_forecast(pairs: list[dict], name: str, said: str):
     """Prints what tune said beside what the pairs gave."""
-    found = re.search(r"plan ÷ unbound (\d+\.\d+) ", said)
+    found = re.search(r"plan / unbound (\d+\.\d+) ", said)
     if not found:
         print(f"{name}: no forecast: {said}")
         return

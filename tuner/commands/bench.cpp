@@ -36,7 +36,7 @@ CommandSpec bench_spec() {
       "much, because each memory module counts as if it had a channel of its own.",
       with_options_of_this_machine({
           {"threads", 't', "LIST",
-           "pool sizes, one thread per core (default: 1, 2, 4, … and all cores; e.g. 1,2)"},
+           "pool sizes, one thread per core (default: 1, 2, 4, ... and all cores; e.g. 1,2)"},
           {"params", 0, "COUNT",
            "number of parameters that each pool, or all ranks together, step over, 16 bytes each in fp32 "
            "(default: enough for 1 GiB or four times the last-level caches, whichever is more; e.g. 128M)"},

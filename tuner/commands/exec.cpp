@@ -27,7 +27,7 @@ CommandSpec exec_spec() {
       {
           plan_option("the plan; before --, also without --plan (default: $ZF_PLAN, else plan.json)"),
           {"rank", 0, "N",
-           "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, …, SLURM_LOCALID; e.g. 0)"},
+           "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, ..., SLURM_LOCALID; e.g. 0)"},
           {"cpus", 0, "WHOSE",
            "whose CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
            "or rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)",

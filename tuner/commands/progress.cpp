@@ -68,7 +68,7 @@ ProgressDisplay::ProgressDisplay(bool quiet, Clock clock)
             : ::isatty(STDERR_FILENO) == 1 ? Mode::live
                                            : Mode::plain),
       clock_(clock) {
-  if (mode_ == Mode::live) print_stderr("measuring the first split…");
+  if (mode_ == Mode::live) print_stderr("measuring the first split...");
 }
 
 void ProgressDisplay::clear() {

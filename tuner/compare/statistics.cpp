@@ -35,7 +35,7 @@ double median_error(const std::vector<double>& values) {
 }
 
 std::string print_spread(double spread, std::size_t values) {
-  return values < kFewestForSpread ? "–" : format_text("{:.1f} %", 100 * spread);
+  return values < kFewestForSpread ? "-" : format_text("{:.1f} %", 100 * spread);
 }
 
 }  // namespace zf

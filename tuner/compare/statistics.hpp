@@ -21,7 +21,7 @@ double relative_spread(const std::vector<double>& values);
 /// for one value.
 double median_error(const std::vector<double>& values);
 
-/// Returns "1.2 %", the relative spread of so many values; "–" if fewer than four have none.
+/// Returns "1.2 %", the relative spread of so many values; "-" if fewer than four have none.
 std::string print_spread(double spread, std::size_t values);
 
 }  // namespace zf

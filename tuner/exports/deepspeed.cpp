@@ -34,7 +34,7 @@ std::string default_in_words(const DeepSpeedSetting& setting) {
 
 Export command_export(const ExportInput& input, const std::vector<DeepSpeedSetting>& settings) {
   Export result{launcher_command(input) + "\n", {}};
-  result.notes.push_back("the script and its options follow: … train.py --deepspeed_config ds.json");
+  result.notes.push_back("the script and its options follow: ... train.py --deepspeed_config ds.json");
   for (const DeepSpeedSetting& setting : settings) {
     result.notes.push_back(format_text("for {} set {} to {:.6g} ({}): {}; --config ds.json does this",
                                        setting.optimizer, path_of(setting), setting.value,
@@ -68,8 +68,8 @@ Export config_export(const ExportInput& input, const DeepSpeedOptimizer& optimiz
         "the plan is for mode {}, and ZenFlow with{} overlap_step runs in mode {}: plan with --mode {}",
         name_of(input.plan.workload.mode), optimizer.divides ? "" : "out", name_of(mode), name_of(mode)));
   }
-  result.notes.push_back(
-      format_text("start the job with this file: {} train.py --deepspeed_config …", launcher_command(input)));
+  result.notes.push_back(format_text("start the job with this file: {} train.py --deepspeed_config ...",
+                                     launcher_command(input)));
   return result;
 }
 

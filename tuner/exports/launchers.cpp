@@ -99,7 +99,7 @@ Export slurm_export(const ExportInput& input) {
   result.text += "\n";
   result.notes = {
       "srun obeys these masks only with task/affinity and in a job that has the whole node (--exclusive); "
-      "otherwise start the tasks with srun --cpu-bind=none … zf-tune exec, "
+      "otherwise start the tasks with srun --cpu-bind=none ... zf-tune exec, "
       "which checks that its binding took effect"};
   return result;
 }
@@ -113,7 +113,7 @@ Export mpirun_export(const ExportInput& input) {
         Exit::infeasible,
         "zf-tune export: --for mpirun: neighbours share the plan's CPUs, so homes overlap, and Open MPI "
         "binds no two ranks to one CPU",
-        "start the ranks with mpirun --bind-to none … zf-tune exec");
+        "start the ranks with mpirun --bind-to none ... zf-tune exec");
   }
   Export result;
   for (const RankBinding& rank : input.ranks) {
@@ -121,7 +121,7 @@ Export mpirun_export(const ExportInput& input) {
   }
   result.notes = {
       format_text("for Open MPI 4, on this node: mpirun -n {} --mca rmaps_rank_file_physical 1 --rankfile "
-                  "FILE …; it binds the whole core of each CPU",
+                  "FILE ...; it binds the whole core of each CPU",
                   input.ranks.size())};
   return result;
 }
@@ -161,7 +161,7 @@ Export torchrun_export(const ExportInput& input) {
   // Every release accepts the spellings with underscores.
   result.text = format_text("torchrun --nproc_per_node={} --no_python zf-tune exec --plan {} --\n",
                             input.ranks.size(), shell_quoted(input.plan_path.string()));
-  result.notes = {"the trainer's command and its interpreter follow: … -- python3 train.py"};
+  result.notes = {"the trainer's command and its interpreter follow: ... -- python3 train.py"};
   return result;
 }
 

@@ -54,7 +54,7 @@ std::optional<std::string> shared_memory_shortage(const MemoryForecast& forecast
     return format_text("/dev/shm is not mounted, and this job keeps {} there", needed);
   if (!limits.shared_memory || *limits.shared_memory >= forecast.shared_memory_bytes) return std::nullopt;
   return format_text(
-      "/dev/shm has room for {}, and this job keeps {} there: mount -o remount,size=… /dev/shm, "
+      "/dev/shm has room for {}, and this job keeps {} there: mount -o remount,size=... /dev/shm, "
       "or docker --shm-size",
       print_memory(*limits.shared_memory), needed);
 }

@@ -47,7 +47,7 @@ std::vector<Finding> memory_findings(const Patient& patient) {
 std::vector<Finding> shared_memory_findings(const Patient& patient) {
   const auto shared = read_shared_memory(patient.sysroot);
   if (!shared) return {};
-  constexpr const char* kRemedy = "mount -o remount,size=… /dev/shm; docker --shm-size, or --ipc=host";
+  constexpr const char* kRemedy = "mount -o remount,size=... /dev/shm; docker --shm-size, or --ipc=host";
   if (!shared->is_mounted)
     return {{Severity::warning, "/dev/shm is not mounted: data loaders and ZenFlow need it", kRemedy}};
   // What a running job keeps there is not missing.

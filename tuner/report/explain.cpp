@@ -21,7 +21,7 @@ namespace zf {
 namespace {
 
 /// A cell of a table in which nothing is to be said.
-constexpr const char* kNone = "–";
+constexpr const char* kNone = "-";
 
 std::string limits_in_words(const Allocation& allocation) {
   std::string text;

@@ -17,12 +17,12 @@ const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
   return nullptr;
 }
 
-/// Returns ". For the job itself expect plan ÷ unbound 0.914 (0.867 to 0.964)", by how much longer unbound
+/// Returns ". For the job itself expect plan / unbound 0.914 (0.867 to 0.964)", by how much longer unbound
 /// takes than the plan; empty if that is not known.
 std::string ratio_in_words(const Difference& longer) {
   if (!longer.is_known()) return "";
   const Difference plan = with_forecast_error(inverse(longer));
-  return format_text(". For the job itself expect plan ÷ unbound {:.3f} ({:.3f} to {:.3f})",
+  return format_text(". For the job itself expect plan / unbound {:.3f} ({:.3f} to {:.3f})",
                      1 + plan.estimate, 1 + plan.low, 1 + plan.high);
 }
 

@@ -22,7 +22,7 @@ TEST(Statistics, AMediansErrorShrinksWithTheNumberOfValues) {
 
 TEST(Statistics, FewerThanFourValuesHaveNoSpread) {
   EXPECT_EQ(print_spread(0.012, 4), "1.2 %");
-  EXPECT_EQ(print_spread(0, 3), "–") << "not 0.0 %";
+  EXPECT_EQ(print_spread(0, 3), "-") << "not 0.0 %";
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(Forecast, BothPeriodsAndTheirRatioAreOfTheVisitsAfterTheChoice) {
   EXPECT_THAT(words, HasSubstr(". Against this plan, unbound is slower: +4.0 % (+"));
   EXPECT_THAT(
       words,
-      HasSubstr("; minus is faster). For the job itself expect plan ÷ unbound 0.961 (0.915 to 1.011)\n"));
+      HasSubstr("; minus is faster). For the job itself expect plan / unbound 0.961 (0.915 to 1.011)\n"));
 }
 
 TEST(Forecast, TheJobsOwnErrorWidensTheIntervalAndLeavesTheEstimate) {

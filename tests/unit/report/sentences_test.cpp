@@ -127,8 +127,8 @@ class Audit {
     } else if (claim.in_search) {
       // Where the plan itself was not checked, the column has periods alone.
       const bool has_plan = truth_.count(truth_.chosen(), true) > 0;
-      const std::string cell = evidence_.at(claim.name, kCheckedTitle).value_or("–");
-      EXPECT_TRUE(has_plan ? cell == "–" : cell.find('%') == std::string::npos) << cell;
+      const std::string cell = evidence_.at(claim.name, kCheckedTitle).value_or("-");
+      EXPECT_TRUE(has_plan ? cell == "-" : cell.find('%') == std::string::npos) << cell;
       const double ratio = period_of_row(claim.name) / period_of_row(base) - 1;
       EXPECT_NEAR(100 * ratio, claim.estimate, 0.06 * (2 + ratio)) << "the column of periods";
     } else {
@@ -240,7 +240,7 @@ class Audit {
       const double half_width = std::hypot(std::log(ratio * (1 + measured)), kForecastError);
       return ratio * std::exp(measured > longer.estimate ? -half_width : half_width);
     };
-    EXPECT_EQ(all[2], format_text("For the job itself expect plan ÷ unbound {:.3f} ({:.3f} to {:.3f})", ratio,
+    EXPECT_EQ(all[2], format_text("For the job itself expect plan / unbound {:.3f} ({:.3f} to {:.3f})", ratio,
                                   limit(longer.high), limit(longer.low)));
     std::smatch match;
     ASSERT_TRUE(std::regex_search(all[0], match, std::regex("under the plan (.*)[.]")));
@@ -254,7 +254,7 @@ class Audit {
     for (const CandidateEvidence& candidate : plan_.evidence.candidates) {
       const std::size_t searched = truth_.count(candidate.label, false);
       const std::size_t checked = truth_.count(candidate.label, true);
-      EXPECT_EQ(evidence_.at(candidate.label, "spread") == "–", searched < 4) << searched;
+      EXPECT_EQ(evidence_.at(candidate.label, "spread") == "-", searched < 4) << searched;
       EXPECT_EQ(evidence_.at(candidate.label, "samples"), checked == 0 || plan_.trial
                                                               ? std::to_string(searched)
                                                               : format_text("{} + {}", searched, checked));
