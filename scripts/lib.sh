@@ -133,7 +133,7 @@ progress() {
 }
 
 # time_left SECONDS DONE ALL: prints ", about N s left", as if each step that is left takes as long as those before.
-# Prints nothing in the first 5 seconds, which say too little.
+# Prints nothing in the first 5 seconds, nor before 10 steps and a tenth of all are done: these say too little.
 time_left() {
-  [[ $1 -lt 5 || $2 -eq 0 ]] || printf ', about %d s left' "$((($3 - $2) * $1 / $2))"
+  [[ $1 -lt 5 || $2 -lt 10 || $(($2 * 10)) -lt $3 ]] || printf ', about %d s left' "$((($3 - $2) * $1 / $2))"
 }

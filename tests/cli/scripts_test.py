@@ -31,6 +31,12 @@ class Scripts(unittest.TestCase):
         self.assertEqual(bash("time_left 30 60 240").stdout, ", about 90 s left")
         self.assertEqual(bash("time_left 4 60 240; time_left 30 0 240").stdout, "")
 
+    def test_there_is_no_estimate_before_a_tenth_of_the_steps_is_done(self):
+        """The first step of a build is often the longest: 49 s for 1 of 65 is no sign of 3136 s more."""
+        self.assertEqual(bash("time_left 49 1 65; time_left 49 9 12; time_left 49 23 240").stdout, "")
+        self.assertEqual(bash("time_left 49 10 65; time_left 48 24 240").stdout,
+                         ", about 269 s left, about 432 s left")
+
     def test_a_failed_apt_shows_its_reason(self):
         result = bash("""
             AS_ROOT=()
