@@ -11,7 +11,7 @@ class Gpus(CommandTest):
     def machine(self, name: str) -> str:
         folder = os.environ.get("ZF_MACHINES_DIR", "")
         if not os.path.isdir(folder):
-            self.skipTest("ZF_MACHINES_DIR names no folder of real machines")
+            self.skipTest("needs XML of other owners: ZF_MACHINES_DIR may name a folder of it (tests/machines)")
         path = pathlib.Path(folder, name)
         if not path.exists():
             self.skipTest(f"the folder of ZF_MACHINES_DIR has no {name}")

@@ -96,6 +96,12 @@ std::string xml_of(hwloc_topology_t hwloc) {
   return text;
 }
 
+/// Returns the text with line ends of Unix. hwloc alone, without libxml2, reads no others.
+std::string with_unix_line_ends(std::string text) {
+  std::erase(text, '\r');
+  return text;
+}
+
 /// Loads a topology from XML in hwloc's own form, without hwloc's plugins (libxml2, OpenCL, X11).
 Hwloc load_xml(const std::string& xml, const std::string& source) {
   const VariableSet without_libxml(kLibxml, "0");
@@ -344,7 +350,8 @@ Hwloc load_hwloc(const TopologySource& source, std::vector<std::string>& missing
   if (given.empty()) return load_sysroot(source, missing);
   if (names_file(given)) {
     StderrKept messages;
-    Hwloc hwloc = load_xml(source.xml.empty() ? read_text_file(given) : source.xml, given);
+    Hwloc hwloc =
+        load_xml(source.xml.empty() ? with_unix_line_ends(read_text_file(given)) : source.xml, given);
     if (auto complaint = take_complaint(messages.taken())) missing.push_back(*std::move(complaint));
     return hwloc;
   }

@@ -25,7 +25,8 @@ inline std::string own_machine(const std::string& name) {
 
 /// Why a test skips without the folder of foreign_machines(). All say the same, so that scripts/test can
 /// count them.
-inline constexpr const char* kNoForeignMachines = "ZF_MACHINES_DIR names no folder of real machines";
+inline constexpr const char* kNoForeignMachines =
+    "needs XML of other owners: ZF_MACHINES_DIR may name a folder of it (tests/machines)";
 
 /// Returns the folder of machines that are not part of this project; empty if there is none.
 inline std::string foreign_machines() {
