@@ -49,6 +49,13 @@ class Limits(CommandTest):
     def test_little_data(self):
         self.assert_named(resource.RLIMIT_DATA, [1 << bits for bits in range(18, 31)], "ulimit -d", *MEASURED)
 
+    def test_data_too_small_to_start(self):
+        for size in range(256 << 10, 3 << 20, 128 << 10):
+            result = self.run_tune("--version", preexec_fn=limited(resource.RLIMIT_DATA, size))
+            self.assertIn(result.returncode, (DONE, RUNTIME_ERROR, NOT_LOADED), size)
+            if result.returncode == RUNTIME_ERROR:
+                self.assertEqual(result.stderr, "zf-tune: out of memory; raise ulimit -d\n")
+
     def test_a_full_temporary_folder(self):
         self.make_plan(name="p.json")
         full = "mount -t tmpfs -o size=4k none tmp && { cat /dev/zero >tmp/full 2>&-; export TMPDIR=tmp; }"
