@@ -166,6 +166,8 @@ say(steps(1, 20))
 
     def test_a_forked_child_does_not_look(self):
         said, = self.looks(f"""
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of fork() beside threads
 bind(rank=0, ranks=2)
 if os.fork() == 0:
     os.sched_setaffinity(0, {CPUS})
