@@ -16,7 +16,7 @@ from record_test import TORCH, TRAIN
 from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, USAGE, CommandTest, clean_environment
 
 SIMULATED = ("tune", "--simulate", SOURCE / "configs/machines/desktop-4p-4e.json", "--fresh", "--budget", "5s")
-TRIAL = ("trial", "-m", "([0-9]+)", "-t", "1", "-p", "made.json")
+TRIAL = ("trial", "--metric", "([0-9]+)", "--trials", "1", "-p", "made.json")
 JOB = ("--", "sh", "-c", 'if [ "$ZF_PLAN" ]; then echo 1 1 1; else echo 2 2 2; fi')
 RECORD = ("--", sys.executable, "job/train.py", "8")
 
