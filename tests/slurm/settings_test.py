@@ -29,6 +29,20 @@ class Settings(unittest.TestCase):
         yield
         self.assertLess(_processor_seconds() - before, 1)
 
+    def test_scripts_of_root_read_nothing_of_slurmds_environment(self):
+        """Neither BASH_ENV nor an exported function of slurmd's own environment runs in them."""
+        with tempfile.TemporaryDirectory() as folder:
+            ran = os.path.join(folder, "ran")
+            env_file = os.path.join(folder, "bash_env")
+            with open(env_file, "w") as file:
+                file.write(f"touch {ran}; exit 0\n")
+            for name in ("prolog", "epilog", "task-prolog", "health"):
+                for environment in ({"BASH_ENV": env_file}, {"BASH_FUNC_set%%": f"() {{ touch {ran}; exit 0; }}",
+                                                             "BASH_FUNC_source%%": f"() {{ touch {ran}; exit 0; }}"}):
+                    subprocess.run([KIT / name], env=clean_environment() | environment, stdin=subprocess.DEVNULL,
+                                   capture_output=True, timeout=60, check=False)
+                    self.assertFalse(os.path.exists(ran), (name, environment))
+
     def said_by(self, script: str, *, settings="/etc/zf-tune/slurm.conf", limit="15", **environment: str) -> list[str]:
         """Returns the lines that a script prints with the functions of common.sh. Its log is its output. `settings` is
         the file of the settings. A file may take `limit` seconds to read: the 0.3 of the kit are sometimes too short
