@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <exception>
 #include <string>
 #include <system_error>
 
@@ -17,29 +18,33 @@ bool is_program(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
 }
 
-std::filesystem::path folder_of_this_library() {
+/// Returns the absolute folder of this library; an empty path if it cannot be found.
+std::filesystem::path find_folder_of_this_library() noexcept try {
   Dl_info info = {};
-  if (dladdr(reinterpret_cast<const void*>(&zf_version), &info) == 0 || info.dli_fname == nullptr) {
-    throw AbiError(ZF_ERROR_WORKER, "cannot find the path of libzf_runtime.so",
-                   "set ZF_OPTIMIZER to the path of zf-optimizer");
-  }
-  std::error_code error;
-  const auto real = std::filesystem::canonical(info.dli_fname, error);
-  return (error ? std::filesystem::path(info.dli_fname) : real).parent_path();
+  if (dladdr(reinterpret_cast<const void*>(&zf_version), &info) == 0 || info.dli_fname == nullptr) return {};
+  return std::filesystem::canonical(info.dli_fname).parent_path();
+} catch (const std::exception&) {
+  return {};
 }
+
+/// Found when the library is loaded: the loader may know it by a path relative to the working directory of
+/// then (LD_LIBRARY_PATH=.), and programs change theirs.
+const std::filesystem::path kFolderOfThisLibrary = find_folder_of_this_library();
 
 }  // namespace
 
 std::filesystem::path find_worker_program(const Environment& environment) {
   if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
-    if (is_program(*named)) return *named;
+    if (is_program(*named)) return std::filesystem::absolute(*named).lexically_normal();
     throw AbiError(ZF_ERROR_WORKER, format_text("ZF_OPTIMIZER={} is not an executable file", *named),
                    "set it to the path of zf-optimizer, or unset it");
   }
-  const std::filesystem::path folder = folder_of_this_library();
+  if (kFolderOfThisLibrary.empty())
+    throw AbiError(ZF_ERROR_WORKER, "cannot find the path of libzf_runtime.so",
+                   "set ZF_OPTIMIZER to the path of zf-optimizer");
   std::string tried;
   for (const char* const place : {"zf-optimizer", "../bin/zf-optimizer", "../../bin/zf-optimizer"}) {
-    auto path = (folder / place).lexically_normal();
+    auto path = (kFolderOfThisLibrary / place).lexically_normal();
     if (is_program(path)) return path;
     tried += (tried.empty() ? "" : ", ") + path.string();
   }

@@ -55,6 +55,28 @@ static int dies_for_good(zf_runtime* handle) {
   return 0;
 }
 
+/* A program may change its working directory, as Hydra does. What ZF_OPTIMIZER named is started again. */
+static void a_successor_is_the_program_that_was_opened(void) {
+  char real[4096] = "";
+  char link[64];
+  char* const before = getcwd(NULL, 0);
+  zf_runtime* handle = open_restartable(-1, 0);
+  snprintf(link, sizeof link, "/proc/%d/exe", (int)worker_of(handle));
+  CHECK(before != NULL && readlink(link, real, sizeof real - 1) > 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  char* const slash = strrchr(real, '/');
+  *slash = '\0';
+  CHECK(chdir(real) == 0);
+  setenv("ZF_OPTIMIZER", "./zf-optimizer", 1);
+  handle = open_restartable(1, 0);
+  CHECK(chdir("/") == 0);
+  kill_and_step(handle);
+  EXPECT(zf_close(handle), ZF_OK);
+  unsetenv("ZF_OPTIMIZER");
+  CHECK(chdir(before) == 0);
+  free(before);
+}
+
 static void restarts_before_the_window_do_not_count(void) {
   zf_runtime* const handle = open_restartable(1, 1);
   for (int i = 0; i < 3; ++i) {
@@ -350,6 +372,7 @@ int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   a_negative_window_is_refused();
   restarts_before_the_window_do_not_count();
+  a_successor_is_the_program_that_was_opened();
   figures_are_read_while_successors_start();
   successors_of_another_release_use_the_restarts_up();
   install_fragile_optimizer();

@@ -1,11 +1,14 @@
 """Tests where the package finds the library when nobody names it, and its error when it does not find it."""
 
+import _ctypes
+import ctypes
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 import support
@@ -34,6 +37,29 @@ class Library(unittest.TestCase):
         (self.folder / "CMakeLists.txt").touch()
         asked = self.ask(self.folder / "runtime/python")
         self.assertEqual((asked.stdout, asked.stderr), (f"{library}\n", ""))
+
+    def test_a_relative_one_finds_its_optimizer_after_a_change_of_folder(self):
+        """The loader knows the library by the path of LD_LIBRARY_PATH; programs such as Hydra's change their folder."""
+        library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
+        program = textwrap.dedent(f"""
+            import os
+            import zf_runtime._library
+            zf_runtime._library.library()
+            os.chdir("/")
+            zf_runtime.Runtime({support.plan()!r}, groups=[zf_runtime.Group(8)]).close()
+            """)
+        environment = {name: value for name, value in os.environ.items() if name != "ZF_OPTIMIZER"}
+        environment |= {"ZF_RUNTIME_LIBRARY": "./" + library.name, "PYTHONPATH": str(support.PACKAGE)}
+        asked = subprocess.run([sys.executable, "-B", "-c", program], cwd=library.parent, env=environment,
+                               capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((asked.returncode, asked.stderr), (0, ""))
+
+    def test_it_stays_when_it_is_closed(self):
+        """Threads of an open handle run its code."""
+        path = os.environ["ZF_RUNTIME_LIBRARY"]
+        closed = ctypes.CDLL(path)
+        _ctypes.dlclose(closed._handle)
+        ctypes.CDLL(path, mode=os.RTLD_NOLOAD)  # raises OSError if it is gone
 
     def test_none_says_what_to_do(self):
         asked = self.ask(self.folder)
