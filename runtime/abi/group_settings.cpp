@@ -59,10 +59,11 @@ std::vector<zf_group> read_groups(const zf_group* given, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto* const at = reinterpret_cast<const unsigned char*>(given) + i * stride;
     const auto* const group = reinterpret_cast<const zf_group*>(at);
-    if (group->struct_size != stride) {
+    std::uint32_t size = 0;
+    std::memcpy(&size, at, sizeof size);  // a stride that is no multiple of 8 leaves the struct misaligned
+    if (size != stride) {
       throw AbiError(ZF_ERROR_ABI,
-                     format_text("group {}: struct_size is {}, and that of group 0 is {}", i,
-                                 group->struct_size, stride),
+                     format_text("group {}: struct_size is {}, and that of group 0 is {}", i, size, stride),
                      "set it with ZF_GROUP_INIT");
     }
     groups.push_back(read_group(group, i));

@@ -138,6 +138,8 @@ std::vector<std::byte> packed(const StateTable& table) {
   return bytes;
 }
 
+constexpr const char* kOpenSameGroups = "open the groups that the file was written from";
+
 constexpr std::uint64_t kCopiedBytes = std::uint64_t{1} << 20;
 
 /// Calls use(offset, bytes) for the pieces of a range. A piece is small enough to stay in the cache when it
@@ -147,7 +149,14 @@ void in_pieces(std::uint64_t bytes, Use use) {
   for (std::uint64_t at = 0; at < bytes; at += kCopiedBytes) use(at, std::min(kCopiedBytes, bytes - at));
 }
 
-StateTable read_table(const std::filesystem::path& path, int fd) {
+void check_group_count(const std::filesystem::path& path, std::size_t in_file, std::size_t ours) {
+  if (in_file == ours) return;
+  refuse(path, format_text("has {}, and this optimizer has {}", print_count(in_file, "group"), ours),
+         kOpenSameGroups);
+}
+
+/// Reads the header and the table. Takes no more memory than the table of `groups` groups.
+StateTable read_table(const std::filesystem::path& path, int fd, std::size_t groups) {
   StateTable table;
   StateHeader& header = table.header;
   const std::uint64_t size = size_of_file(fd);
@@ -180,6 +189,7 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
     refuse(path, format_text("is truncated: it has {}, fewer than the table of {}", print_count(size, "byte"),
                              print_count(header.group_count, "group")));
   }
+  check_group_count(path, header.group_count, groups);
   std::vector<std::byte> rest(header.arrays_offset - sizeof header);
   read_at(path, fd, sizeof header, rest);
   if (header.groups_crc != crc32(0, rest)) refuse(path, "its table of groups is damaged (checksum)");
@@ -188,8 +198,9 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     StateGroup& group = table.groups[i];
     std::memcpy(&group, rest.data() + i * each, each);
-    if (group.progress.step > kMaxStep) {
-      refuse(path, format_text("group {} is at step {}, more than {}", i, group.progress.step, kMaxStep),
+    if (group.progress.step > kMaxStepOfFile) {
+      refuse(path,
+             format_text("group {} is at step {}, more than {}", i, group.progress.step, kMaxStepOfFile),
              "was it written by zf_export_state?");
     }
     if (group.format > StateFormat::bf16_split) {
@@ -205,32 +216,26 @@ StateTable read_table(const std::filesystem::path& path, int fd) {
 
 /// Checks that the file was written from the same groups as ours.
 void check_same_groups(const std::filesystem::path& path, const StateTable& file, const StateTable& ours) {
-  constexpr const char* next = "open the groups that the file was written from";
-  if (file.groups.size() != ours.groups.size())
-    refuse(path,
-           format_text("has {}, and this optimizer has {}", print_count(file.groups.size(), "group"),
-                       ours.groups.size()),
-           next);
   for (std::size_t i = 0; i < ours.groups.size(); ++i) {
     if (file.groups[i].elements != ours.groups[i].elements) {
       refuse(path,
              format_text("group {} has {}, and {} in this optimizer", i,
                          print_count(file.groups[i].elements, "element"), ours.groups[i].elements),
-             next);
+             kOpenSameGroups);
     }
     if (file.groups[i].mode != ours.groups[i].mode) {
       const auto name = [](std::uint32_t mode) { return mode == ZF_ADAMW ? "AdamW" : "Adam"; };
       refuse(path,
              format_text("group {} uses {}, and {} in this optimizer", i, name(file.groups[i].mode),
                          name(ours.groups[i].mode)),
-             next);
+             kOpenSameGroups);
     }
     const std::uint32_t sets = moment_sets_of(ours.groups[i]);
     if (moment_sets_of(file.groups[i]) != sets) {
       refuse(path,
              format_text("group {} has {} of moments, and {} in this optimizer", i,
                          print_count(moment_sets_of(file.groups[i]), "set"), sets),
-             next);
+             kOpenSameGroups);
     }
   }
 }
@@ -364,7 +369,7 @@ std::vector<AdamProgress> read_state_file(const std::filesystem::path& path, con
                                           const Submissions& groups) {
   constexpr const char* kTorn = "parameters and moments may be partly overwritten: import a whole file";
   const FileDescriptor file = open_regular_file(path);
-  const StateTable table = read_table(path, file.get());
+  const StateTable table = read_table(path, file.get(), groups.group_count());
   check_same_groups(path, table, table_of(arena, groups));
   check_arrays(path, file.get(), table);
   try {

@@ -75,8 +75,11 @@ struct UndoRun {
   std::uint64_t mark;
 };
 
-/// The largest number of a step that a program or a file may give. The next ones follow without overflow.
-inline constexpr std::uint64_t kMaxStep = (std::uint64_t{1} << 63) - 1;
+/// The largest number of a step that a program may give.
+inline constexpr std::uint64_t kMaxStep = std::uint64_t{1} << 62;
+/// The largest in a state file. No program gets there from kMaxStep, so every file that is written can be
+/// read.
+inline constexpr std::uint64_t kMaxStepOfFile = (std::uint64_t{1} << 63) - 1;
 
 inline constexpr std::uint64_t kUndoBegun = std::uint64_t{1} << 63;
 

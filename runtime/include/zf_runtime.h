@@ -271,9 +271,9 @@ typedef struct zf_submit_args {
   size_t n_groups;
   float grad_scale; /* multiplies every gradient as it is read (unscale and clip); finite */
   uint32_t work;    /* ZF_STEP or ZF_NORM */
-  uint64_t step;    /* the step's number, from 1 to 2^63 - 1, for the bias correction; 0: the group's next */
+  uint64_t step;    /* the step's number, from 1 to 2^62, for the bias correction; 0: the group's next */
   const zf_scalars* scalars;  /* NULL, or the factors of a ZF_STEP, in the place of the groups' settings and
-                                 bias correction. A step takes its number from zf_scalars.step, 1 to 2^63 - 1:
+                                 bias correction. A step takes its number from zf_scalars.step, 1 to 2^62:
                                  leave `step` 0 and grad_scale 1. Equal scalars give the results of
                                  zf_local_step, bit for bit. */
   const uint32_t* scalars_of; /* for each group of the call the index of its scalars; NULL: there are as many
@@ -336,7 +336,7 @@ ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
 /* Sets the number after which the group's next step comes. Use it when parameters and moments are written
  * into the buffers directly. The next bias correction is float(pow(beta, step + 1)), as for
  * zf_submit_args.step. Only a state file keeps the running product, bit for bit. Returns ZF_ERROR_BUSY and
- * ZF_WORKER_DIED like zf_export_state, and ZF_ERROR_USAGE above 2^63 - 1. */
+ * ZF_WORKER_DIED like zf_export_state, and ZF_ERROR_USAGE above 2^62. */
 ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
 
 /* Reads or writes elements [begin, begin + count) of parameters or moments as fp32, in any state format. kind

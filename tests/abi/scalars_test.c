@@ -258,7 +258,7 @@ static void wrong_calls(void) {
   args.scalars_size = 0;
   REFUSED(ZF_ERROR_ABI, "zf_submit_args.scalars_size is 0; set it to sizeof(zf_scalars)");
   scalars[1].step = 0;
-  REFUSED(ZF_ERROR_USAGE, "scalars 1: step is 0; it must be 1 to 9223372036854775807");
+  REFUSED(ZF_ERROR_USAGE, "scalars 1: step is 0; it must be 1 to 4611686018427387904");
   scalars[1].step = UINT64_C(1) << 63;
   REFUSED(ZF_ERROR_USAGE, "scalars 1: step is 9223372036854775808");
   scalars[1] = made_scalars(1, 1);
