@@ -1,6 +1,5 @@
 """Two optimizers over the same parameters: each steps what the other one has left, whatever runs beside training."""
 
-import contextlib
 import itertools
 import os
 import signal
@@ -77,9 +76,11 @@ class Two(case.AdamWTest):
         dead = self.ours(model.parameters(), "late", runtime_options={"max_restarts": 0})
         self.give(model, 1)
         dead.step()
-        os.kill(dead.runtime.stats().worker_pid, signal.SIGKILL)
-        with contextlib.suppress(ZfWorkerDied):  # it is told here, or at the next call
-            dead.step()
+        dead.synchronize()
+        pid = dead.runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)  # so that this step is still under way when it dies
+        dead.step()
+        os.kill(pid, signal.SIGKILL)
         model.load_state_dict(whole.state_dict())
         for each in (model, whole):
             optimizer = self.of(each, "late" if each is model else None)

@@ -1,6 +1,7 @@
 // What real jobs needed: host memory in each phase, less that of a job that stops before its model.
 // Made by tests/frameworks/memory_peaks.py; docs/memory.md says how and where. The rows of one rank with a
-// `change` are the RssAnon and RssShmem of the job's process instead; of plain ZeRO-2 both agree within 0.1 MB.
+// `change` are the RssAnon and RssShmem of the job's process instead; of plain ZeRO-2 both agree within 0.1
+// MB.
 #pragma once
 
 #include <array>
