@@ -131,6 +131,7 @@ std::string print_workload_file(const WorkloadFile& file) {
   Object object{{"schema", kSchema}};
   JsonWriter writer(object);
   fields(writer, file);
+  object.emplace("estimates", Object(file.estimates));  // an empty list says that all was measured
   return print_json(object);
 }
 

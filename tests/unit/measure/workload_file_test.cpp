@@ -93,6 +93,12 @@ TEST(WorkloadFile, RanksOfDifferentJobsAreRefused) {
   }
 }
 
+TEST(WorkloadFile, ARecordingWithoutEstimatesSaysSo) {
+  WorkloadFile file = recorded_file();
+  file.estimates = {};
+  EXPECT_THAT(print_workload_file(file), testing::HasSubstr("\"estimates\": []"));
+}
+
 TEST(WorkloadFile, WhatIsWrongIsNamed) {
   const std::string good =
       R"({"schema": "zf-workload/2", "name": "x", "params": 10, "ranks": 2, "update_interval": 4, "mode": "wait", "framework": "torch", "source": "test"})";
