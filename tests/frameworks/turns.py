@@ -189,8 +189,8 @@ class Runner:
         self._said.close()
 
     def _text(self) -> str:
-        self._said.seek(0)
-        return self._said.read().decode(errors="replace")
+        said = self._said.fileno()  # the job writes at this descriptor's offset, which must not move
+        return os.pread(said, os.fstat(said).st_size, 0).decode(errors="replace")
 
     def _steps(self) -> list[float]:
         return steps_of(self._text(), self._ranks)
