@@ -8,7 +8,7 @@ struct stat;
 
 namespace zf {
 
-/// What a path leads to, before something is written there.
+/// The file that a path leads to, looked at before something is written there.
 struct WriteTarget {
   std::filesystem::path file;  ///< the path with its links followed; links of /proc are not followed
   bool is_stdout = false;  ///< the open file of standard output, under a name in /proc (as /dev/stdout is)

@@ -57,7 +57,7 @@ def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: 
 
 
 def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict[str, Any]:
-    """Returns an entry with its count as a number, and with copies of what lies in the arena but for its own place."""
+    """Returns an entry with its count as a number, and copies of all in it that lies at other places of the arena."""
     def copied(name: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or place.holds(name, value):
             return value
