@@ -252,7 +252,7 @@ class Record(zf_cli.CommandTest):
         self.assertGreaterEqual(self.workload("short.json")["recorded"]["updates"], 5)
 
     def start(self, at_signal: str, **how) -> subprocess.Popen:
-        """Starts a job that trains for long and calls at_signal(number, frame) on SIGTERM and SIGUSR1.
+        """Starts a job that waits for its end before it trains, and calls at_signal(number, frame) on SIGTERM and SIGUSR1.
 
         at_signal may come while the job is still in its print("ready"): print() refuses to be called within itself."""
         (self.folder / "job/train.py").write_text(TRAIN.replace(
@@ -260,6 +260,7 @@ class Record(zf_cli.CommandTest):
 signal.signal(signal.SIGTERM, at_signal)
 signal.signal(signal.SIGUSR1, at_signal)
 print("ready", flush=True)
+while True: time.sleep(60)
 adam, steps""", 1))
         process = subprocess.Popen([BINARY, "record", "--", *self.job(1_000_000)], cwd=self.folder, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment(),
