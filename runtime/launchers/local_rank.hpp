@@ -1,5 +1,5 @@
 // Which local rank this process is, and of how many, by the variables of whoever started it. Pure.
-// zf_runtime/_environment.py has the same rules; tests/launchers holds both against the same cases.
+// zf_runtime/native/environment.py has the same rules; tests/launchers holds both against the same cases.
 #pragma once
 
 #include <optional>

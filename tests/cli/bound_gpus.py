@@ -13,8 +13,8 @@ import faulthandler, json, os, sys, time
 faulthandler.dump_traceback_later(80, exit=True)  # a hang is to say where
 from zf_runtime import bind
 if os.environ.get("LATER"):
-    from zf_runtime import _peers
-    _peers._PATIENCE_S = 1
+    from zf_runtime.binding import other_ranks
+    other_ranks._PATIENCE_S = 1
     os.environ.update(json.loads(os.environ["LATER"]))
 time.sleep(float(os.environ.get("WAITS", 0)))
 binding = bind(*map(int, sys.argv[1:]))

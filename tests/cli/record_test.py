@@ -252,7 +252,7 @@ class Record(zf_cli.CommandTest):
         self.assertGreaterEqual(self.workload("short.json")["recorded"]["updates"], 5)
 
     def start(self, at_signal: str, **how) -> subprocess.Popen:
-        """Starts a job that waits for its end before it trains, and calls at_signal(number, frame) on SIGTERM and SIGUSR1.
+        """Starts a job that never trains, and calls at_signal(number, frame) on SIGTERM and SIGUSR1.
 
         at_signal may come while the job is still in its print("ready"): print() refuses to be called within itself."""
         (self.folder / "job/train.py").write_text(TRAIN.replace(

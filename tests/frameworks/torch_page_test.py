@@ -33,8 +33,8 @@ changed = sum(not torch.equal(old, whole(new)) for old, new in zip(before, train
 assert changed == len(before), f"{changed} of {len(before)} parameters changed"
 """
 IN_PLACE = """
-from zf_runtime import _local
-print("steps", _local.engine().statistics().steps)
+from zf_runtime.native import local_calls
+print("steps", local_calls.engine().statistics().steps)
 """
 IN_ITS_PROCESS = """
 print("steps", {int(entry["step"]) for entry in optimizer.state_dict()["state"].values()})

@@ -9,7 +9,8 @@ import guest
 from zf_cli import BINARY, DONE, SOURCE, CommandTest
 
 PACKAGE = SOURCE / "runtime/python/zf_runtime"
-MODULES = "import json, os, sys, threading, zf_runtime; zf_runtime.bind; from zf_runtime import _memory, _moved_threads"
+MODULES = ("import json, os, sys, threading, zf_runtime; zf_runtime.bind; "
+           "from zf_runtime.binding import memory, moved_threads")
 
 # What kubelet makes for a pod of two exclusive CPUs on each node, and the container inside, whose root it is.
 POD = """
@@ -26,7 +27,7 @@ IN_CONTAINER = "/usr/bin/unshare --cgroup --mount sh -c 'mount -t cgroup2 cgroup
 
 THREADS = """
 import json, os, sys, threading, time, zf_runtime
-from zf_runtime import _memory
+from zf_runtime.binding import memory
 def touch(cpu):
     '''Touches 32 MiB on this CPU's node.'''
     before = os.sched_getaffinity(0)
@@ -42,7 +43,7 @@ binding = zf_runtime.bind()
 late = bytearray(96 << 20)
 print(json.dumps({'text': str(binding), 'errors': binding.errors, 'cpus': sorted(binding.cpus),
     'mems': sorted(binding.mems), 'moved': binding.moved, 'elsewhere': binding.pages_elsewhere,
-    'elsewhere_later': _memory.share_elsewhere(binding.mems),
+    'elsewhere_later': memory.share_elsewhere(binding.mems),
     'masks': sorted({tuple(sorted(os.sched_getaffinity(int(tid)))) for tid in os.listdir('/proc/self/task')})}))
 sys.stdout.flush()
 time.sleep(float(os.environ.get('STAYS_S', 0)))

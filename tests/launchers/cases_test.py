@@ -11,41 +11,42 @@ import unittest.mock
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "runtime/python"))
 
-from zf_runtime import _environment, _which_rank  # noqa: E402
+from zf_runtime.binding import which_rank  # noqa: E402
+from zf_runtime.native import environment  # noqa: E402
 
 CASES = json.loads((SOURCE / "tests/launchers/cases.json").read_text())
 
 
-def environment(variables: dict[str, str]):
+def only(variables: dict[str, str]):
     return unittest.mock.patch.dict(os.environ, variables, clear=True)
 
 
 class Cases(unittest.TestCase):
     def test_give_rank_count_and_source(self):
         for case in CASES["cases"]:
-            with self.subTest(case["name"]), environment(case["environment"]):
+            with self.subTest(case["name"]), only(case["environment"]):
                 if "error" in case:
                     with self.assertRaisesRegex(RuntimeError, re.escape(case["error"])):
-                        _environment.launched_ranks()
+                        environment.launched_ranks()
                     continue
                 rank = (case["rank"], case["source"]) if "rank" in case else None
                 count = (case["count"], case["count_source"]) if "count" in case else None
-                self.assertEqual(_environment.local_rank(), rank)
-                self.assertEqual(_environment.launched_ranks(), count)
+                self.assertEqual(environment.local_rank(), rank)
+                self.assertEqual(environment.launched_ranks(), count)
 
     def test_broken_lists_of_slurm_give_no_count(self):
         for text in CASES["broken_lists"]:
             for node in "01":
-                with self.subTest(text, node=node), environment({"SLURM_LOCALID": "0", "SLURM_NODEID": node,
+                with self.subTest(text, node=node), only({"SLURM_LOCALID": "0", "SLURM_NODEID": node,
                                                                  "SLURM_STEP_TASKS_PER_NODE": text}):
-                    self.assertIsNone(_environment.launched_ranks())
+                    self.assertIsNone(environment.launched_ranks())
 
     def test_are_in_the_order_of_the_table(self):
-        self.assertEqual([launcher.rank for launcher in _environment._LAUNCHERS], CASES["order"])
+        self.assertEqual([launcher.rank for launcher in environment._LAUNCHERS], CASES["order"])
 
     def test_each_variable_has_a_case(self):
         known = {name for case in CASES["cases"] for name in case["environment"]}
-        for launcher in _environment._LAUNCHERS:
+        for launcher in environment._LAUNCHERS:
             self.assertLessEqual({launcher.rank, *launcher.counts, *launcher.job}, known)
 
 
@@ -55,18 +56,18 @@ class Bind(unittest.TestCase):
             with self.subTest(case["name"]):
                 if "error" in case:
                     with self.assertRaisesRegex(RuntimeError, re.escape(case["error"])):
-                        _which_rank.who(None, None, case["environment"])
+                        which_rank.who(None, None, case["environment"])
                     continue
-                who = _which_rank.who(None, None, case["environment"])
+                who = which_rank.who(None, None, case["environment"])
                 self.assertEqual((who.rank, who.ranks, who.source),
                                  (case.get("rank"), case.get("count"), case.get("source", "")))
-                asked = _which_rank.who(11, 12, case["environment"])
+                asked = which_rank.who(11, 12, case["environment"])
                 self.assertEqual((asked.rank, asked.ranks, asked.source), (11, 12, "rank="))
 
     def test_refuses_a_rank_that_is_not_below_the_count(self):
         for rank, words in ((-1, "rank=-1: local ranks count from 0"), (2, "rank 2 .* is not below")):
             with self.subTest(rank), self.assertRaisesRegex(RuntimeError, words):
-                _which_rank.who(rank, 2, {})
+                which_rank.who(rank, 2, {})
 
 
 class RankAndCount(unittest.TestCase):
@@ -75,23 +76,23 @@ class RankAndCount(unittest.TestCase):
     def test_follow_the_cases(self):
         for case in CASES["cases"]:
             if "count" in case:
-                with self.subTest(case["name"]), environment(case["environment"]):
-                    self.assertEqual(_environment.local_rank_and_count(), (case["rank"], case["count"]))
+                with self.subTest(case["name"]), only(case["environment"]):
+                    self.assertEqual(environment.local_rank_and_count(), (case["rank"], case["count"]))
             elif "rank" not in case and "error" not in case:
-                with self.subTest(case["name"]), environment(case["environment"]):
-                    self.assertEqual(_environment.local_rank_and_count(), (0, 1))
+                with self.subTest(case["name"]), only(case["environment"]):
+                    self.assertEqual(environment.local_rank_and_count(), (0, 1))
 
     def test_a_process_of_its_own_is_the_only_rank(self):
         for variables in ({"SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "8"},
                           {"ZF_RANK": "0", "ZF_RANK_FROM": ""}, {"ZF_RANK": "0"}):
-            with self.subTest(variables), environment(variables):
-                self.assertEqual(_environment.local_rank_and_count(), (0, 1))
+            with self.subTest(variables), only(variables):
+                self.assertEqual(environment.local_rank_and_count(), (0, 1))
 
     def test_of_a_rank_by_hand_are_counted_by_the_launcher_around_it(self):
         torchrun = {"LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "4"}
         for variables in ({"ZF_RANK": "1"}, {"ZF_RANK": "1", "ZF_RANK_FROM": "LOCAL_RANK=3"}):
-            with self.subTest(variables), environment(torchrun | variables):
-                self.assertEqual(_environment.local_rank_and_count(), (1, 4))
+            with self.subTest(variables), only(torchrun | variables):
+                self.assertEqual(environment.local_rank_and_count(), (1, 4))
 
     def test_of_an_unknown_number_are_refused(self):
         for variables, reason in (
@@ -103,8 +104,8 @@ class RankAndCount(unittest.TestCase):
                 ({"ZF_RANK": "1", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_NODEID": "0"},
                  "ZF_RANK=1 is set")):
             refused = self.assertRaisesRegex(RuntimeError, re.escape(reason))
-            with self.subTest(variables), environment(variables), refused:
-                _environment.local_rank_and_count()
+            with self.subTest(variables), only(variables), refused:
+                environment.local_rank_and_count()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Plans(BoundProcess):
     def test_the_plan_of_this_class_is_found(self):
         plan = self.make_plan("--ranks", "2")
         (self.folder / "plan.json").rename(self.folder / f"{plan['machine']['fingerprint']}.json")
-        prelude = f"from zf_runtime import _which_home; _which_home.PLANS = {str(self.folder)!r}; said(bind(1, 2))"
+        prelude = f"from zf_runtime.binding import find_home; find_home.PLANS = {str(self.folder)!r}; said(bind(1, 2))"
         said, = self.run_python(prelude)
         self.assertTrue(said["plan"].endswith(f"{plan['machine']['fingerprint']}.json"), said["text"])
 
@@ -34,7 +34,7 @@ class Plans(BoundProcess):
     def test_without_zf_tune_only_a_plan_that_fits_is_obeyed(self):
         plan = self.make_plan("--ranks", "2")
         nobody = {"ZF_TUNE_BINARY": ""}
-        hidden = "from zf_runtime import _ask_tune; _ask_tune.find = lambda: None\n"
+        hidden = "from zf_runtime.binding import ask_tune; ask_tune.find = lambda: None\n"
         fits, = self.run_python(hidden + "said(bind(1, 2, 'plan.json'))", **nobody)
         self.assert_bound(fits, fits["cpus"])
         self.assertEqual(fits["cpus"][0], int(plan["ranks"][1]["home"]["cpus"].partition("-")[0]))

@@ -11,7 +11,7 @@ import unittest
 
 import support
 
-from zf_runtime import _peers, _thread_counts
+from zf_runtime.binding import other_ranks, thread_counts
 
 
 class Commands(unittest.TestCase):
@@ -21,8 +21,8 @@ class Commands(unittest.TestCase):
                             (["-Wignore", "-u", "train.py", "--lr", "2"], ["train.py", "--lr"]), ([], []),
                             (["-I", "-"], ["-"]), (["-u"], [])):
             with self.subTest(words):
-                self.assertEqual(_peers.what_runs(["/usr/bin/python3", *words]), ["/usr/bin/python3", *runs])
-        self.assertEqual(_peers.what_runs(["sh", "-c", "a", "b"]), ["sh", "-c", "a"])
+                self.assertEqual(other_ranks.what_runs(["/usr/bin/python3", *words]), ["/usr/bin/python3", *runs])
+        self.assertEqual(other_ranks.what_runs(["sh", "-c", "a", "b"]), ["sh", "-c", "a"])
 
     def test_of_two_processes_with_other_code_are_two(self):
         commands = []
@@ -36,10 +36,10 @@ class Commands(unittest.TestCase):
     def command(self, pid: int) -> list[str]:
         """Returns the command of a process that was just started. Popen returns before the kernel has its new words."""
         end = time.monotonic() + 20
-        while not any(_peers._command(pid)[1:]):
+        while not any(other_ranks._command(pid)[1:]):
             self.assertLess(time.monotonic(), end, "a process without a command line")
             time.sleep(0.001)
-        return _peers._command(pid)
+        return other_ranks._command(pid)
 
 
 class Counts(unittest.TestCase):
@@ -51,24 +51,24 @@ class Counts(unittest.TestCase):
         for openmp, mkl, run in itertools.product(values, values, (None, "job")):
             variables = {name: value for name, value in (("OMP_NUM_THREADS", openmp), ("MKL_NUM_THREADS", mkl),
                                                          ("TORCHELASTIC_RUN_ID", run)) if value is not None}
-            clean = {name: value for name, value in os.environ.items() if name not in _thread_counts.VARIABLES}
+            clean = {name: value for name, value in os.environ.items() if name not in thread_counts.VARIABLES}
             said = subprocess.run([support.TUNE, "exec", "--plan", path, "--rank", "0", "--", "env"], timeout=60,
                                   env=clean | variables, capture_output=True, text=True, check=True).stdout
             by_exec = dict(line.split("=", 1) for line in said.splitlines()
-                           if line.startswith(_thread_counts.VARIABLES))
-            ours = _thread_counts.counts_for(planned, "", variables, _thread_counts.launchers_own(variables, None))
+                           if line.startswith(thread_counts.VARIABLES))
+            ours = thread_counts.counts_for(planned, "", variables, thread_counts.launchers_own(variables, None))
             with self.subTest(variables):
                 self.assertEqual(variables | ours.set, by_exec | ({"TORCHELASTIC_RUN_ID": run} if run else {}))
 
     def test_of_an_outer_exec_are_nobodys_wish(self):
-        counts = _thread_counts.counts_for(8, "2", {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "3"}, None)
+        counts = thread_counts.counts_for(8, "2", {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "3"}, None)
         self.assertEqual(counts.set, {"OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3"})
 
     def test_of_ray_are_nobodys_wish(self):
-        counts = _thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "1"}, ("Ray", "1"))
-        self.assertEqual(counts.set, dict.fromkeys(_thread_counts.VARIABLES, "8"))
+        counts = thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "1"}, ("Ray", "1"))
+        self.assertEqual(counts.set, dict.fromkeys(thread_counts.VARIABLES, "8"))
         self.assertIn("OMP_NUM_THREADS=1 is taken to be Ray's", counts.note)
-        users = _thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "3"}, ("Ray", "1"))
+        users = thread_counts.counts_for(8, "", {"OMP_NUM_THREADS": "3"}, ("Ray", "1"))
         self.assertEqual(users.set["MKL_NUM_THREADS"], "3")
 
 

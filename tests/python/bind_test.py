@@ -9,7 +9,7 @@ import unittest
 import support
 
 from bound_process import CPUS, BoundProcess, binding_line, cpu_list
-from zf_runtime import _thread_counts
+from zf_runtime.binding import thread_counts
 
 # 16 threads with the process's mask, and one that somebody has pinned.
 WITH_THREADS = """
@@ -40,10 +40,10 @@ class Threads(BoundProcess):
 
     def test_a_process_whose_threads_cannot_be_listed_is_bound_all_the_same(self):
         said, = self.run_python("""
-from zf_runtime import _own_threads
+from zf_runtime.binding import own_threads
 def name_of(tid):
     raise ValueError("no name")
-_own_threads.name_of = name_of
+own_threads.name_of = name_of
 """ + WITH_THREADS + "said(bind(rank=0, ranks=2))")
         self.assertEqual((said["bound"], said["errors"]),
                          (True, ["listing the threads failed with ValueError: no name"]), said["text"])
@@ -111,10 +111,10 @@ said(bind(rank=1, ranks=2))
 
     def test_what_fails_after_the_move_is_an_error_of_a_bound_process(self):
         said, = self.run_python("""
-from zf_runtime import _peers, _thread_counts
+from zf_runtime.binding import other_ranks, thread_counts
 def fail(variables):
     raise OverflowError("no such number")
-_thread_counts.apply = fail
+thread_counts.apply = fail
 said(bind(rank=1, ranks=2))
 """)
         self.assertTrue(said["bound"], said["text"])
@@ -133,12 +133,12 @@ said(bind(rank=1, ranks=2), counts=counts)
     def test_a_rank_that_is_bound_meanwhile_is_seen_after_the_move(self):
         """Both have looked before they moved."""
         said, = self.run_python("""
-from zf_runtime import _peers
+from zf_runtime.binding import other_ranks
 seen = []
 def bound_on(cpus, before=None):
     seen.append(sorted(os.sched_getaffinity(0)))
-    return None if before is None else _peers.Bound(4711, cpus)
-_peers.bound_on = bound_on
+    return None if before is None else other_ranks.Bound(4711, cpus)
+other_ranks.bound_on = bound_on
 before = dict(os.environ)
 said(bind(rank=1, ranks=2), seen=seen, unchanged=before == os.environ)
 """)
@@ -189,7 +189,7 @@ except RuntimeError as error:
                                 ({"KMP_AFFINITY": "granularity=fine, Compact,1,0"}, True),
                                 ({"KMP_AFFINITY": "explicit,proclist=[0]", "OMP_PROC_BIND": "false"}, True)):
             with self.subTest(variables):
-                self.assertEqual(bool(_thread_counts.pinning_in(variables)), pins)
+                self.assertEqual(bool(thread_counts.pinning_in(variables)), pins)
                 clean = {name: value for name, value in os.environ.items()
                          if not name.startswith(("OMP", "GOMP", "KMP"))}
                 said = subprocess.run([support.TUNE, "doctor", "--format", "json"], env=clean | variables, timeout=60,

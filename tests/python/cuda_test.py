@@ -6,7 +6,7 @@ from unittest import mock
 import support
 
 torch = support.need("torch")
-from zf_runtime._cuda import HostRegistration  # noqa: E402
+from zf_runtime.native.cuda import HostRegistration  # noqa: E402
 
 
 class Registration(unittest.TestCase):

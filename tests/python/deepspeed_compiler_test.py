@@ -9,7 +9,7 @@ from unittest import mock
 import support
 
 support.need("torch")
-from zf_runtime.deepspeed import _messages, _shm  # noqa: E402
+from zf_runtime.deepspeed import messages, shm  # noqa: E402
 
 
 def fails():
@@ -19,10 +19,10 @@ def fails():
 class WithoutCompiler(unittest.TestCase):
     def build(self, build, path: str):
         """Returns what the operator is with this PATH, and what was said."""
-        _messages.say_once.cache_clear()
+        messages.say_once.cache_clear()
         said = io.StringIO()
         with mock.patch.dict(os.environ, PATH=path), contextlib.redirect_stderr(said):
-            return _shm.without_compiler(build)(), said.getvalue()
+            return shm.without_compiler(build)(), said.getvalue()
 
     def test_there_is_no_operator_and_that_is_said(self):
         operator, said = self.build(fails, "/nonexistent")

@@ -13,7 +13,7 @@ support.need("torch")
 support.need("numpy")
 import interrupts  # noqa: E402
 from imitated_zero import make_job, stand_in_for_deepspeed  # noqa: E402
-from zf_runtime.deepspeed import _arena  # noqa: E402
+from zf_runtime.deepspeed import arena  # noqa: E402
 
 
 class Interrupted(unittest.TestCase):
@@ -76,7 +76,7 @@ class Interrupted(unittest.TestCase):
 
     def test_a_handler_that_reads_the_state_and_raises_nothing(self):
         """It loses no step, whether it comes before one line or before each."""
-        for mode in _arena.MODES:
+        for mode in arena.MODES:
             job = make_job(self, mode)
             for number in (None, None, *range(4, 160, 12)):
                 given, counts = job.backward(), list(job.counts)
@@ -103,7 +103,7 @@ class Interrupted(unittest.TestCase):
             self.assertEqual([state.get("step", "none") for state in job.optimizer.state.values()], ["none"] * 2)
 
     def test_by_signals(self):
-        for mode in _arena.MODES:
+        for mode in arena.MODES:
             self.by_signals(mode)
 
 

@@ -8,7 +8,7 @@ import support
 torch = support.need("torch")
 support.need("numpy")
 from imitated_zero import make_job, stand_in_for_deepspeed  # noqa: E402
-from zf_runtime.deepspeed import _arena  # noqa: E402
+from zf_runtime.deepspeed import arena  # noqa: E402
 
 
 def replace(tensor, factor):
@@ -24,7 +24,7 @@ class Moved(unittest.TestCase):
 
     def each_step(self, change):
         """Trains in each mode. change(job, wanted) comes before each step, with what each partition should be."""
-        for mode in _arena.MODES:
+        for mode in arena.MODES:
             with self.subTest(mode=mode):
                 job = make_job(self, mode)
                 for _ in range(4):
@@ -35,7 +35,7 @@ class Moved(unittest.TestCase):
                     job.check(self, given)
                     for slot in job.arena.slots:
                         state = job.optimizer.state[slot.param]
-                        pairs = zip(slot.moments, (state[name] for name in _arena.MOMENTS if name in state))
+                        pairs = zip(slot.moments, (state[name] for name in arena.MOMENTS if name in state))
                         self.assertTrue(all(torch.equal(*pair) for pair in pairs), "the state is not what was stepped")
 
     def test_moments(self):

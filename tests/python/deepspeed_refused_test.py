@@ -9,14 +9,14 @@ import unittest.mock
 import support
 
 torch = support.need("torch")
-from zf_runtime.deepspeed import _attach, _fused, _layout, _local_step, _operator  # noqa: E402
+from zf_runtime.deepspeed import attach, fused, layout, local_step, operator  # noqa: E402
 
 
 class Stage2:
     """Has what a ZeRO optimizer of stage 2 has. Its functions do nothing."""
 
     def __init__(self, elements=32, dtype=torch.float32, **more):
-        for name in ("step", *_fused.NEEDED[2], *_layout.READERS[2], *_layout.WRITERS[2]):
+        for name in ("step", *fused.NEEDED[2], *layout.READERS[2], *layout.WRITERS[2]):
             setattr(self, name, lambda: None)
         param = torch.zeros(elements, dtype=dtype)
         param.grad = torch.zeros_like(param)
@@ -35,7 +35,7 @@ def cpu_adam(**more) -> types.SimpleNamespace:
 
 class Refused(unittest.TestCase):
     def test_what_can_be_taken(self):
-        found, = _layout.partitions_of(Stage2(), cpu_adam(), "late")
+        found, = layout.partitions_of(Stage2(), cpu_adam(), "late")
         self.assertEqual((found.param.numel(), found.copy_dtype, found.adamw), (32, torch.bfloat16, True))
 
     def test_each_reason_is_named(self):
@@ -56,24 +56,24 @@ class Refused(unittest.TestCase):
                  "Stage2 has 1 flat partitions and 0 copies of them"),
                 (Stage2(elements=0), cpu_adam(), "wait", "no partition is on the CPU")):
             with self.subTest(reason=reason):
-                with self.assertRaises(_layout.Unsupported) as refused:
-                    _layout.partitions_of(zero, optimizer, mode)
+                with self.assertRaises(layout.Unsupported) as refused:
+                    layout.partitions_of(zero, optimizer, mode)
                 self.assertIn(reason, str(refused.exception))
 
     def test_moments_in_bf16_are_for_bf16_and_fp32_weights_without_zenflow(self):
         half = [torch.zeros(32, dtype=torch.float16)]
         for zero, reason in ((Stage2(param_buffer_of_bit16_for_cpu_offload_groups=half), "the weights are fp16"),
                              (Stage2(zenflow=True), "ZenFlow's moments are fp32")):
-            with self.subTest(reason), self.assertRaisesRegex(_layout.Unsupported, reason):
-                _layout.partitions_of(zero, cpu_adam(), "wait", "bf16")
-        self.assertEqual(len(_layout.partitions_of(Stage2(), cpu_adam(), "wait", "bf16")), 1)
+            with self.subTest(reason), self.assertRaisesRegex(layout.Unsupported, reason):
+                layout.partitions_of(zero, cpu_adam(), "wait", "bf16")
+        self.assertEqual(len(layout.partitions_of(Stage2(), cpu_adam(), "wait", "bf16")), 1)
 
     def test_each_rank_and_partition_has_numbers_of_its_own(self):
         zero = Stage2()
         zero.single_partition_of_fp32_groups *= 2
         zero.param_buffer_of_bit16_for_cpu_offload_groups *= 2
-        with unittest.mock.patch.object(_layout, "_place_among_ranks", lambda: (1, 3)):
-            found = _layout.partitions_of(zero, cpu_adam(), "wait", "bf16")
+        with unittest.mock.patch.object(layout, "_place_among_ranks", lambda: (1, 3)):
+            found = layout.partitions_of(zero, cpu_adam(), "wait", "bf16")
         self.assertEqual([partition.first_element for partition in found], [32, 3 * 32 + 32])
 
     def test_who_steps_then_is_said_and_true(self):
@@ -83,21 +83,21 @@ class Refused(unittest.TestCase):
                                 (SuperOffload, "wait", "DeepSpeed's own optimizer is used"),
                                 (Stage2, "late", in_training + ", and mode \"late\" has no effect")):
             own, said = unittest.mock.Mock(), io.StringIO()
-            operator = _operator.CpuAdamOperator(lambda own=own: own)
-            operator.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
+            ours = operator.CpuAdamOperator(lambda own=own: own)
+            ours.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
             with self.subTest(kind.__name__, mode=mode), contextlib.redirect_stderr(said):
-                _attach.attach(kind(swap_optimizer=True, optimizer=cpu_adam(ds_opt_adam=operator)), mode, {})
-                with unittest.mock.patch.object(_local_step, "step") as in_place:
-                    operator.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *torch.zeros(4, 16))
+                attach.attach(kind(swap_optimizer=True, optimizer=cpu_adam(ds_opt_adam=ours)), mode, {})
+                with unittest.mock.patch.object(local_step, "step") as in_place:
+                    ours.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *torch.zeros(4, 16))
                 self.assertIn(f". {who}\n", said.getvalue())
                 self.assertEqual((in_place.called, own.adam_update.called), (kind is Stage2, kind is SuperOffload))
 
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):
-        for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:
+        for name in fused.NEEDED[2] + layout.READERS[2] + layout.WRITERS[2]:
             zero = Stage2()
             delattr(zero, name)
-            with self.subTest(name=name), self.assertRaisesRegex(_layout.Unsupported, f"has no {name}, so its layout"):
-                _layout.partitions_of(zero, cpu_adam(), "wait")
+            with self.subTest(name=name), self.assertRaisesRegex(layout.Unsupported, f"has no {name}, so its layout"):
+                layout.partitions_of(zero, cpu_adam(), "wait")
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ import unittest.mock
 import support
 
 torch = support.need("torch")
-from zf_runtime.deepspeed import _skipped  # noqa: E402
+from zf_runtime.deepspeed import skipped  # noqa: E402
 
 
 class Skipped(unittest.TestCase):
     def train(self, overflows, dtype=torch.bfloat16):
         """Steps once a second, and returns the lines that were said: by each step, and by destroy()."""
         zero = types.SimpleNamespace(dtype=dtype, overflow=False, step=lambda: "result", destroy=lambda: None)
-        _skipped.announce_skipped_steps(zero)
+        skipped.announce_skipped_steps(zero)
         said = []
         for second, overflow in enumerate([*overflows, None]):
-            with unittest.mock.patch.object(_skipped.time, "monotonic", lambda second=second: 1000.0 + second), \
+            with unittest.mock.patch.object(skipped.time, "monotonic", lambda second=second: 1000.0 + second), \
                     contextlib.redirect_stderr(io.StringIO()) as lines:
                 zero.overflow = bool(overflow)
                 self.assertEqual((zero.destroy if overflow is None else zero.step)(), None if overflow is None

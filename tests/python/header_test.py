@@ -7,14 +7,14 @@ import unittest
 
 import support
 
-from zf_runtime import _abi, stats
+from zf_runtime.native import abi, stats
 
 HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.h").read_text(), flags=re.DOTALL)
 
-STRUCTS = {"zf_options": _abi.Options, "zf_group": _abi.Group, "zf_submit_args": _abi.SubmitArgs,
-           "zf_stats": _abi.Stats, "zf_local_options": _abi.LocalOptions, "zf_scalars": _abi.Scalars,
-           "zf_tensor": _abi.Tensor, "zf_range": _abi.Range, "zf_local_step_args": _abi.LocalStepArgs,
-           "zf_local_statistics": _abi.LocalStatistics, "zf_reading": _abi.Reading}
+STRUCTS = {"zf_options": abi.Options, "zf_group": abi.Group, "zf_submit_args": abi.SubmitArgs,
+           "zf_stats": abi.Stats, "zf_local_options": abi.LocalOptions, "zf_scalars": abi.Scalars,
+           "zf_tensor": abi.Tensor, "zf_range": abi.Range, "zf_local_step_args": abi.LocalStepArgs,
+           "zf_local_statistics": abi.LocalStatistics, "zf_reading": abi.Reading}
 # These stand in arrays. The struct that points to the array has the size of one, under this name.
 SIZED_BY_ANOTHER = {"zf_scalars": "scalars_size", "zf_tensor": "tensor_size", "zf_range": "range_size"}
 SIZED_BY_AN_ARGUMENT = {"zf_reading": "reading_size"}
@@ -57,13 +57,13 @@ class Header(unittest.TestCase):
                     self.assertEqual(members_of(struct)[0], ("struct_size", ctypes.c_uint32))
 
     def test_every_function(self):
-        self.assertEqual(set(_abi.FUNCTIONS), set(re.findall(r"^ZF_API .*?\b(zf_\w+)\(", HEADER, re.MULTILINE)))
+        self.assertEqual(set(abi.FUNCTIONS), set(re.findall(r"^ZF_API .*?\b(zf_\w+)\(", HEADER, re.MULTILINE)))
 
     def test_every_constant(self):
         constants = {name: int(value) for body in re.findall(r"enum \{(.*?)\};", HEADER, re.DOTALL)
                      for name, value in re.findall(r"ZF_(\w+) = (\d+)", body)}
         self.assertGreater(len(constants), 30)
-        ours = {name: value for name, value in vars(_abi).items() if name.isupper() and isinstance(value, int)}
+        ours = {name: value for name, value in vars(abi).items() if name.isupper() and isinstance(value, int)}
         self.assertEqual(ours, constants | {"ABI_VERSION": int(re.search(r"ZF_ABI_VERSION (\d+)u", HEADER)[1])})
 
     def test_every_statistic_is_there_for_python(self):

@@ -12,7 +12,7 @@ import numpy
 import torch
 from reference_adam import F, ReferenceGroup
 from zf_runtime import Group
-from zf_runtime.deepspeed import _arena, _fused, _late, _layout, _operator, _waiting, _zenflow
+from zf_runtime.deepspeed import arena, fused, late, layout, operator, waiting, zenflow
 
 LR, BETAS, EPS, DECAY, SCALE = 1e-2, (0.9, 0.99), 1e-8, 0.1, 0.5
 ACCELERATOR = types.SimpleNamespace(get_accelerator=lambda: types.SimpleNamespace(synchronize=lambda: None))
@@ -57,7 +57,7 @@ class CpuAdam:
 
     def __init__(self, params):
         self.params = params
-        self.ds_opt_adam = _operator.CpuAdamOperator(lambda: None)
+        self.ds_opt_adam = operator.CpuAdamOperator(lambda: None)
         self.ds_opt_adam.create_adam(0, LR, *BETAS, EPS, DECAY, True, False)
         self.state = {}
 
@@ -79,7 +79,7 @@ class Zero:
     """Has what the adapter uses of ZeRO's optimizer of stage 2."""
 
     def __init__(self, params, optimizer):
-        for name in _fused.NEEDED[2] + _layout.READERS[2] + _layout.WRITERS[2]:
+        for name in fused.NEEDED[2] + layout.READERS[2] + layout.WRITERS[2]:
             setattr(self, name, lambda *_: None)
         self.optimizer = optimizer
         self.single_partition_of_fp32_groups = params
@@ -112,7 +112,7 @@ class ZeroJob:
         self.params = [self.random(size) for size in sizes]
         self.mode = mode
         self.optimizer = CpuAdam(self.params)
-        self.arena = _arena.FlatArena([_arena.Partition(param, torch.bfloat16, True) for param in self.params], mode,
+        self.arena = arena.FlatArena([arena.Partition(param, torch.bfloat16, True) for param in self.params], mode,
                                       {"plan": support.plan()})
         group = Group(1, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
         self.wanted = [[Reference(param.numpy(), group)] for param in self.params]
@@ -121,19 +121,19 @@ class ZeroJob:
         for slot in self.arena.slots:
             slot.master.copy_(slot.param)
             slot.param.data = slot.master
-            slot.param.grad = _arena.hand_out(slot.grads[0])
+            slot.param.grad = arena.hand_out(slot.grads[0])
         self.start()
 
     def start(self):
         for slot in self.arena.slots:
-            self.optimizer.state[slot.param] = {"step": 0} | dict(zip(_arena.MOMENTS,
-                                                                      map(_arena.hand_out, slot.moments)))
+            self.optimizer.state[slot.param] = {"step": 0} | dict(zip(arena.MOMENTS,
+                                                                      map(arena.hand_out, slot.moments)))
         self.zero = Zero(self.params, self.optimizer)
         self.optimizer.ds_opt_adam.arena = self.arena
-        _fused.fuse_stage_1_and_2(self.zero, self.arena)
-        _waiting.make_others_wait(self.zero, self.optimizer, self.arena)
+        fused.fuse_stage_1_and_2(self.zero, self.arena)
+        waiting.make_others_wait(self.zero, self.optimizer, self.arena)
         if self.mode == "late":
-            _late.make_late(self.zero, self.arena)
+            late.make_late(self.zero, self.arena)
         self.zero._get_offload_gradient_dict()
 
     def backward(self):
@@ -182,8 +182,8 @@ class ZenFlowJob(ZeroJob):
         self.zero = types.SimpleNamespace(optimizer=self.optimizer)
         for slot in self.arena.slots:
             self.optimizer.state[slot.param] = {}
-            slot.param.overlap_grad = [_arena.hand_out(grads) for grads in slot.grads]
-        self.operator = _zenflow.ZenFlowOperator(self.zero, self.arena)
+            slot.param.overlap_grad = [arena.hand_out(grads) for grads in slot.grads]
+        self.operator = zenflow.ZenFlowOperator(self.zero, self.arena)
 
     def backward(self):
         values = [self.random(param.numel()) for param in self.params]

@@ -11,10 +11,10 @@ import venv
 import support
 
 _PROGRAM = """import sys, zf_runtime
-from zf_runtime import _library
+from zf_runtime.native import library
 with zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(5)]) as runtime:
     runtime.wait(runtime.submit())
-print(_library.library()._name)
+print(library.library()._name)
 print(zf_runtime.__file__)
 """
 

@@ -25,7 +25,7 @@ class Library(unittest.TestCase):
         shutil.copytree(support.PACKAGE / "zf_runtime", package / "zf_runtime")
         environment = {name: value for name, value in os.environ.items() if name != "ZF_RUNTIME_LIBRARY"}
         return subprocess.run([sys.executable, "-B", "-c",
-                               "import zf_runtime._library\nprint(zf_runtime._library.library()._name)"],
+                               "import zf_runtime.native.library\nprint(zf_runtime.native.library.library()._name)"],
                               env=environment | {"PYTHONPATH": str(package)}, capture_output=True, text=True,
                               timeout=60, check=False)
 
@@ -43,8 +43,8 @@ class Library(unittest.TestCase):
         library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
         program = textwrap.dedent(f"""
             import os
-            import zf_runtime._library
-            zf_runtime._library.library()
+            import zf_runtime.native.library
+            zf_runtime.native.library.library()
             os.chdir("/")
             zf_runtime.Runtime({support.plan()!r}, groups=[zf_runtime.Group(8)]).close()
             """)

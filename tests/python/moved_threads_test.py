@@ -5,11 +5,11 @@ import unittest
 import support  # noqa: F401  says where the package is
 
 from bound_process import CPUS, PRELUDE, BoundProcess, binding_line
-from zf_runtime import _home, _moved_threads
-from zf_runtime._own_threads import Thread
+from zf_runtime.binding import moved_threads, rank_home
+from zf_runtime.binding.own_threads import Thread
 
 LOOKS = PRELUDE + """
-from zf_runtime import _moved_threads
+from zf_runtime.binding import moved_threads
 hold = threading.Event()
 def start(cpus=None):
     started = threading.Event()
@@ -21,19 +21,19 @@ def start(cpus=None):
     threading.Thread(target=run, daemon=True).start()
     started.wait()
 def steps(first, last):
-    return [moved for step in range(first, last + 1) for moved in _moved_threads.look(step)]
+    return [moved for step in range(first, last + 1) for moved in moved_threads.look(step)]
 def say(moved):
     print(json.dumps([[one.tid == os.getpid(), one.name, one.before and sorted(one.before), sorted(one.now)]
                       for one in moved]))
 """
 # The look comes 0.2 s after bind() began, but not before the test has moved threads, however long that takes.
 LATE = """
-_moved_threads._AFTER_S = 0.2
-are_moved, look_now = threading.Event(), _moved_threads._look_without_optimizer
+moved_threads._AFTER_S = 0.2
+are_moved, look_now = threading.Event(), moved_threads._look_without_optimizer
 def look_when_moved(watch):
     are_moved.wait(20)
     look_now(watch)
-_moved_threads._look_without_optimizer = look_when_moved
+moved_threads._look_without_optimizer = look_when_moved
 """
 
 
@@ -112,8 +112,8 @@ print(json.dumps(len(looks)))
 
     def test_a_thread_that_never_comes_to_stand_there_holds_nobody_up(self):
         bound, = self.run_python("""
-_moved_threads._STANDS_S = 0.2
-_moved_threads._look_later = lambda *arguments: None
+moved_threads._STANDS_S = 0.2
+moved_threads._look_later = lambda *arguments: None
 print(json.dumps(bool(bind(rank=0, ranks=2))))
 """, prelude=LOOKS)
         self.assertTrue(bound)
@@ -183,8 +183,8 @@ class Rule(unittest.TestCase):
     """On values: a home of CPUs 0-7, of which training has 0-3 while our runtime is open."""
 
     def moved(self, before: dict, *now: Thread, framework="unknown") -> list:
-        home = _home.parse(binding_line(range(8), framework=framework, training=range(4)))
-        return _moved_threads.moved_threads(home, before, list(now))
+        home = rank_home.parse(binding_line(range(8), framework=framework, training=range(4)))
+        return moved_threads.moved_threads(home, before, list(now))
 
     def test_a_known_thread_has_its_mask_or_the_home_or_the_training_side(self):
         pinned = {(2000000001, 5): frozenset([9])}

@@ -7,15 +7,16 @@ from array import array
 
 import support
 
-from zf_runtime import ZfError, _abi, _local
+from zf_runtime import ZfError
+from zf_runtime.native import abi, local_calls
 
 
 class Read(unittest.TestCase):
     def test_the_package_is_that_of_the_tree(self):
-        self.assertEqual(str(support.PACKAGE / "zf_runtime/_local.py"), _local.__file__)
+        self.assertEqual(str(support.PACKAGE / "zf_runtime/native/local_calls.py"), local_calls.__file__)
 
     def setUp(self):
-        self.engine = _local.Engine()
+        self.engine = local_calls.Engine()
         self.arrays = [array("f", [(i * 7 + k) % 11 * 0.25 - 1 for k in range(size)])
                        for i, size in enumerate((0, 1, 5000, 400_000))]
         self.copies = [array("f", bytes(4 * len(values))) for values in self.arrays]
@@ -23,7 +24,7 @@ class Read(unittest.TestCase):
     def words(self, with_copies=True):
         words = array("Q")
         for values, copy in zip(self.arrays, self.copies):
-            words.extend((values.buffer_info()[0], len(values), copy.buffer_info()[0] * with_copies, _abi.F32, 0, 0))
+            words.extend((values.buffer_info()[0], len(values), copy.buffer_info()[0] * with_copies, abi.F32, 0, 0))
         return words
 
     def read(self, **wishes):
@@ -34,32 +35,33 @@ class Read(unittest.TestCase):
     def test_copies_sums_and_digests(self):
         words = self.read(norm=True, digest=True)
         self.assertEqual(self.copies, self.arrays)
-        self.assertEqual(_local.sums_of(words), [sum(value * value for value in values) for values in self.arrays])
-        digests = _local.digests_of(words)
+        self.assertEqual(local_calls.sums_of(words), [sum(value * value for value in values) for values in self.arrays])
+        digests = local_calls.digests_of(words)
         self.assertEqual(len(set(digests)), 4)
         alone = self.read(norm=True, digest=True, alone=True)
-        self.assertEqual((_local.sums_of(alone), _local.digests_of(alone)), (_local.sums_of(words), digests))
+        self.assertEqual((local_calls.sums_of(alone), local_calls.digests_of(alone)),
+                         (local_calls.sums_of(words), digests))
         self.arrays[2][4999] += 0.25
-        changed = _local.digests_of(self.read(digest=True))
+        changed = local_calls.digests_of(self.read(digest=True))
         self.assertEqual([mine == other for mine, other in zip(changed, digests)], [True, True, False, True])
 
     def test_what_is_not_wanted_stays(self):
-        self.assertEqual(_local.sums_of(self.read(digest=True)), [0.0] * 4)
-        self.assertEqual(_local.digests_of(self.read(norm=True)), [0] * 4)
+        self.assertEqual(local_calls.sums_of(self.read(digest=True)), [0.0] * 4)
+        self.assertEqual(local_calls.digests_of(self.read(norm=True)), [0] * 4)
 
     def test_a_wrong_reading_is_named(self):
         words = self.words()
-        words[2 * _local.READING_WORDS + 3] = 9
+        words[2 * local_calls.READING_WORDS + 3] = 9
         with self.assertRaisesRegex(ZfError, "reading 2: type is 9; it must be ZF_F32, ZF_BF16 or ZF_F16"):
             self.engine.read(words, digest=True, threads=1)
         self.assertNotEqual(self.copies[3], self.arrays[3])
 
     def test_a_thousand_small_arrays_cost_little(self):
-        words = array("Q", [self.arrays[1].buffer_info()[0], 1, 0, _abi.F32, 0, 0] * 1000)
+        words = array("Q", [self.arrays[1].buffer_info()[0], 1, 0, abi.F32, 0, 0] * 1000)
         self.engine.read(words, norm=True, digest=True, threads=1)
         best = min(self.time_of(words) for _ in range(20))
         self.assertLess(best, 0.002)
-        self.assertEqual(len(set(_local.digests_of(words))), 1)
+        self.assertEqual(len(set(local_calls.digests_of(words))), 1)
 
     def time_of(self, words):
         begin = time.perf_counter()
@@ -67,10 +69,10 @@ class Read(unittest.TestCase):
         return time.perf_counter() - begin
 
     def test_words_are_the_struct(self):
-        reading = _abi.Reading.from_buffer(array("Q", [1, 2, 3, 4, 0, 6]))
+        reading = abi.Reading.from_buffer(array("Q", [1, 2, 3, 4, 0, 6]))
         members = (reading.array, reading.elements, reading.copy, reading.type, reading.reserved, reading.digest)
         self.assertEqual(members, (1, 2, 3, 4, 0, 6))
-        self.assertEqual(ctypes.sizeof(reading), 8 * _local.READING_WORDS)
+        self.assertEqual(ctypes.sizeof(reading), 8 * local_calls.READING_WORDS)
 
 
 if __name__ == "__main__":

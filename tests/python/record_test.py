@@ -8,9 +8,9 @@ import unittest
 
 import support
 
-from zf_runtime.record._jobs import Job
-from zf_runtime.record._timeline import Timeline
-from zf_runtime.record._workload import Replay, Seen, TooLittle, parallel_share, workload_of
+from zf_runtime.record.jobs import Job
+from zf_runtime.record.timeline import Timeline
+from zf_runtime.record.workload import Replay, Seen, TooLittle, parallel_share, workload_of
 
 MS = 1_000_000
 
@@ -169,14 +169,14 @@ class SuperOffload(unittest.TestCase):
 
 class Package(unittest.TestCase):
     def test_without_torch_the_package_can_be_imported_and_is_light(self):
-        code = "import json, sys, zf_runtime.record._attach; print(json.dumps(sorted(sys.modules)))"
+        code = "import json, sys, zf_runtime.record.attach; print(json.dumps(sorted(sys.modules)))"
         with tempfile.TemporaryDirectory() as folder:
             ended = subprocess.run([sys.executable, "-c", code], cwd=folder, text=True, check=True, timeout=60,
                                    env={"PYTHONPATH": str(support.PACKAGE)}, capture_output=True)
         loaded = json.loads(ended.stdout)
-        self.assertIn("zf_runtime.record._attach", loaded)
+        self.assertIn("zf_runtime.record.attach", loaded)
         self.assertNotIn("torch", loaded)
-        self.assertNotIn("zf_runtime.record._recorder", loaded)  # it comes with torch
+        self.assertNotIn("zf_runtime.record.recorder", loaded)  # it comes with torch
 
 
 if __name__ == "__main__":

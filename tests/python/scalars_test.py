@@ -6,7 +6,8 @@ from array import array
 
 import support
 
-from zf_runtime import Group, Runtime, ZfError, _abi, _scalars
+from zf_runtime import Group, Runtime, ZfError
+from zf_runtime.native import abi, scalars
 
 SETTINGS = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1, "maximize": False, "seed": 3}
 
@@ -25,12 +26,12 @@ class Submitted(unittest.TestCase):
     def test_each_group_is_stepped_by_its_scalars(self):
         runtime = self.open([5] * 4)
         for group in range(4):
-            self.floats(runtime, group, _abi.PARAMS)[:] = [1.0] * 5
-            self.floats(runtime, group, _abi.GRADS_0)[:] = [0.5] * 5
-        scalars = [_scalars.scalars(SETTINGS, 7, True), _scalars.scalars(SETTINGS | {"lr": 0.02}, 9, False)]
-        runtime.wait(runtime.submit(scalars=scalars, scalars_of=[0, 1, 1, 0]))
+            self.floats(runtime, group, abi.PARAMS)[:] = [1.0] * 5
+            self.floats(runtime, group, abi.GRADS_0)[:] = [0.5] * 5
+        given = [scalars.scalars(SETTINGS, 7, True), scalars.scalars(SETTINGS | {"lr": 0.02}, 9, False)]
+        runtime.wait(runtime.submit(scalars=given, scalars_of=[0, 1, 1, 0]))
         self.assertEqual([runtime.step(group) for group in range(4)], [7, 9, 9, 7])
-        params = [list(self.floats(runtime, group, _abi.PARAMS)) for group in range(4)]
+        params = [list(self.floats(runtime, group, abi.PARAMS)) for group in range(4)]
         self.assertEqual((params[0], params[1]), (params[3], params[2]))
         beta1_bias, beta2_bias = 1 - 0.9 ** 7, 1 - 0.99 ** 7
         wanted = 1 - 0.01 * 0.1 - 0.01 / beta1_bias * 0.05 / ((0.01 * 0.25 / beta2_bias) ** 0.5 + 1e-8)
@@ -39,26 +40,26 @@ class Submitted(unittest.TestCase):
 
     def test_arrays_of_words_and_any_order(self):
         runtime = self.open([3] * 3)
-        scalars = [_scalars.scalars(SETTINGS, count, True) for count in (4, 5)]
-        runtime.wait(runtime.submit(array("I", [2, 0]), scalars=scalars))
-        runtime.wait(runtime.submit([1], scalars=scalars, scalars_of=array("I", [1])))
+        given = [scalars.scalars(SETTINGS, count, True) for count in (4, 5)]
+        runtime.wait(runtime.submit(array("I", [2, 0]), scalars=given))
+        runtime.wait(runtime.submit([1], scalars=given, scalars_of=array("I", [1])))
         self.assertEqual([runtime.step(group) for group in range(3)], [5, 5, 4])
 
     def test_wrong_lists(self):
         runtime = self.open([3] * 3)
-        scalars = [_scalars.scalars(SETTINGS, 1, True)]
+        given = [scalars.scalars(SETTINGS, 1, True)]
         with self.assertRaisesRegex(ValueError, "scalars_of has length 2; the number of groups is 3"):
-            runtime.submit(scalars=scalars, scalars_of=[0, 0])
+            runtime.submit(scalars=given, scalars_of=[0, 0])
         with self.assertRaisesRegex(ValueError, "scalars_of is -1; it must be 0 to"):
-            runtime.submit([0], scalars=scalars, scalars_of=[-1])
+            runtime.submit([0], scalars=given, scalars_of=[-1])
         with self.assertRaisesRegex(ZfError, r"scalars_of\[0\] is 1, but scalar_count is 1"):
-            runtime.submit([0], scalars=scalars, scalars_of=[1])
+            runtime.submit([0], scalars=given, scalars_of=[1])
         with self.assertRaisesRegex(ZfError, "there is no group 3"):
-            runtime.submit(array("I", [3]), scalars=scalars)
+            runtime.submit(array("I", [3]), scalars=given)
         with self.assertRaisesRegex(ZfError, "scalar_count is 1 for 3 groups"):
-            runtime.submit(scalars=scalars)
+            runtime.submit(scalars=given)
         with self.assertRaisesRegex(ZfError, "grad_scale is 0.5, and scalars is set"):
-            runtime.submit([0], scalars=scalars, grad_scale=0.5)
+            runtime.submit([0], scalars=given, grad_scale=0.5)
         self.assertEqual(runtime.stats().submitted, 0)
 
 

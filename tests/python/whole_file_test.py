@@ -12,8 +12,8 @@ from unittest import mock
 
 import support  # noqa: F401  finds the package
 
-from zf_runtime import _whole_file
-from zf_runtime._timeline import Span, write_for_perfetto
+from zf_runtime.native import whole_file
+from zf_runtime.optim.overlap.timeline import Span, write_for_perfetto
 from zf_runtime.record import recording
 
 STRANGER = 65534
@@ -70,7 +70,7 @@ class WholeFile(unittest.TestCase):
         (self.folder / "link").symlink_to("deep/file")
         (self.folder / "deep").mkdir()
         for text in ("new", "newer"):
-            _whole_file.write_whole(self.folder / "link", text)
+            whole_file.write_whole(self.folder / "link", text)
             self.assertEqual((self.folder / "deep/file").read_text(), text)
         self.assertTrue((self.folder / "link").is_symlink())
         self.assertEqual(os.listdir(self.folder / "deep"), ["file"])
@@ -79,7 +79,7 @@ class WholeFile(unittest.TestCase):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
         for path in ("file", "./file", "../" + self.folder.name + "/file"):
-            _whole_file.write_whole(path, path)
+            whole_file.write_whole(path, path)
             self.assertEqual(self.file.read_text(), path)
         self.assertEqual(self.names(), ["file"])
 
@@ -88,7 +88,7 @@ class WholeFile(unittest.TestCase):
         for call in ("fsync", "replace", "fstat"):
             with self.subTest(call=call), mock.patch.object(os, call, side_effect=OSError(errno.EIO, "no")), \
                     self.assertRaises(OSError):
-                _whole_file.write_whole(self.file, "new")
+                whole_file.write_whole(self.file, "new")
             self.assertEqual((self.file.read_text(), self.names()), ("old", ["file"]))
 
     def test_a_rename_that_is_done_though_it_failed_is_done(self):
@@ -97,24 +97,24 @@ class WholeFile(unittest.TestCase):
             raise FileNotFoundError(errno.ENOENT, "as NFS answers")
 
         with mock.patch.object(os, "replace", replace):
-            _whole_file.write_whole(self.file, "new")
+            whole_file.write_whole(self.file, "new")
         self.assertEqual((self.file.read_text(), self.names()), ("new", ["file"]))
 
     def test_no_name_beside_it_is_opened_that_exists(self):
         (self.folder / "precious").write_text("precious")
-        with mock.patch.object(_whole_file.secrets, "token_hex", return_value="0"):
+        with mock.patch.object(whole_file.secrets, "token_hex", return_value="0"):
             (self.folder / f".file.{os.getpid()}.0.tmp").symlink_to("precious")
             with self.assertRaises(FileExistsError):
-                _whole_file.write_whole(self.file, "new")
+                whole_file.write_whole(self.file, "new")
         self.assertEqual((self.folder / "precious").read_text(), "precious")
 
     def test_the_mode_of_the_file_is_kept_and_that_of_a_new_one_follows_the_umask(self):
         self.addCleanup(os.umask, os.umask(0o077))
-        _whole_file.write_whole(self.file, "new")
+        whole_file.write_whole(self.file, "new")
         self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), 0o600)
         for mode in (0o640, 0o444):
             self.file.chmod(mode)
-            _whole_file.write_whole(self.file, "newer")
+            whole_file.write_whole(self.file, "newer")
             self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), mode)
 
     @unittest.skipIf(os.geteuid() != 0, "only root can give files away")
@@ -124,12 +124,12 @@ class WholeFile(unittest.TestCase):
         (self.folder / "link").symlink_to("file")
         for name in ("file", "link"):
             os.lchown(self.folder / name, STRANGER, STRANGER)
-        _whole_file.write_whole(self.file, "new")
+        whole_file.write_whole(self.file, "new")
         self.assertEqual(self.file.stat().st_uid, STRANGER)
         self.folder.chmod(0o1777)
         with self.assertRaisesRegex(PermissionError, "is a link that user 65534 made"):
-            _whole_file.write_whole(self.folder / "link", "new")
-        _whole_file.write_whole(self.file, "newer")
+            whole_file.write_whole(self.folder / "link", "new")
+        whole_file.write_whole(self.file, "newer")
         self.assertEqual((self.file.stat().st_uid, stat.S_IMODE(self.file.stat().st_mode) & 0o022), (0, 0))
 
 

@@ -48,13 +48,13 @@ void write_recorder(const TemporaryFolder& folder) {
   const fs::path package = folder / "zf_record";
   fs::create_directory(package);
   const std::array<std::pair<const char*, std::string_view>, 8> modules{{{"__init__.py", kInit},
-                                                                         {"_attach.py", kAttach},
-                                                                         {"_gpu.py", kGpu},
-                                                                         {"_jobs.py", kJobs},
-                                                                         {"_recorder.py", kRecorder},
-                                                                         {"_replay.py", kReplay},
-                                                                         {"_timeline.py", kTimeline},
-                                                                         {"_workload.py", kWorkload}}};
+                                                                         {"attach.py", kAttach},
+                                                                         {"gpu.py", kGpu},
+                                                                         {"jobs.py", kJobs},
+                                                                         {"recorder.py", kRecorder},
+                                                                         {"replays.py", kReplay},
+                                                                         {"timeline.py", kTimeline},
+                                                                         {"workload.py", kWorkload}}};
   for (const auto& [name, text] : modules) folder.write(format_text("zf_record/{}", name), text);
   folder.write("sitecustomize.py", kSitecustomize);
 }

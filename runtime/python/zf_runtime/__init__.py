@@ -21,17 +21,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._library import library_version
 from .errors import ZfBusy, ZfError, ZfPlanError, ZfStateError, ZfTimeout, ZfWorkerDied
-from .group import Group
-from .runtime import Norm, Runtime
-from .stats import Stats
+from .native.group import Group
+from .native.library import library_version
+from .native.runtime import Norm, Runtime
+from .native.stats import Stats
 
 if TYPE_CHECKING:
-    from ._bind import bind
-    from ._bound import Binding
-    from .adam import Adam, AdamW
-    from .optimizer import OverlappedAdamW
+    from .binding.bind import bind
+    from .binding.bound import Binding
+    from .optim.adam import Adam, AdamW
+    from .optim.optimizer import OverlappedAdamW
 
 __version__ = "0.1.0"
 __all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError",
@@ -41,19 +41,19 @@ __all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "OverlappedAdamW", "Runt
 def __getattr__(name: str) -> Any:
     """Imports torch only for those who ask for a torch optimizer, and what bind() needs only for those who bind."""
     if name in ("Adam", "AdamW"):
-        from . import adam
+        from .optim import adam
 
         return getattr(adam, name)
     if name == "OverlappedAdamW":
-        from .optimizer import OverlappedAdamW
+        from .optim.optimizer import OverlappedAdamW
 
         return OverlappedAdamW
     if name == "bind":
-        from ._bind import bind
+        from .binding.bind import bind
 
         return bind
     if name == "Binding":
-        from ._bound import Binding
+        from .binding.bound import Binding
 
         return Binding
     raise AttributeError(f"module 'zf_runtime' has no attribute '{name}'")
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Returns all names, for completion and help: those that need torch only where it can be imported."""
     try:
-        from . import adam  # noqa: F401
+        from .optim import adam  # noqa: F401
     except ImportError:
         return sorted({*globals(), *__all__} - {"Adam", "AdamW", "OverlappedAdamW"})
     return sorted({*globals(), *__all__})

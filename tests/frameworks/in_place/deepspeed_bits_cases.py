@@ -12,7 +12,7 @@ import zf_runtime
 import zf_runtime.deepspeed
 from case import make_model, train
 from deepspeed_case import Case, everything, give_gradients, parameters, steps
-from zf_runtime.deepspeed import _messages
+from zf_runtime.deepspeed import messages
 
 
 class SameBits(Case):
@@ -22,7 +22,7 @@ class SameBits(Case):
         for threads, adamw, decay, corrected in itertools.product((1, 2), (True, False), (0, 0.1, -0.1), (True, False)):
             with self.subTest(threads=threads, adamw=adamw, decay=decay, corrected=corrected):
                 torch.set_num_threads(threads)
-                _messages.say_once.cache_clear()
+                messages.say_once.cache_clear()
 
                 def program(adamw=adamw, decay=decay, corrected=corrected):
                     params = parameters()
@@ -61,7 +61,7 @@ class SameBits(Case):
         """All groups share one pair of powers, which other betas calculate anew."""
         for betas in ((0.9, 0.999), (0.8, 0.99)):
             with self.subTest(betas=betas):
-                _messages.say_once.cache_clear()
+                messages.say_once.cache_clear()
 
                 def program(betas=betas):
                     params = parameters()

@@ -13,8 +13,8 @@ import zf_runtime.deepspeed
 
 with contextlib.redirect_stdout(sys.stderr):
     from deepspeed.ops.adam import DeepSpeedCPUAdam
-from zf_runtime import _local
-from zf_runtime.deepspeed import _messages, _operator
+from zf_runtime.deepspeed import messages, operator
+from zf_runtime.native import local_calls
 
 LENGTHS = (16, 48, 64, 128, 1600, 4096 + 32)
 
@@ -51,14 +51,14 @@ def bits(tensor) -> list:
 
 
 def steps_of_engine() -> int:
-    return int(_local.engine().statistics().steps)
+    return int(local_calls.engine().statistics().steps)
 
 
 class Case(unittest.TestCase):
     def setUp(self):
         self.addCleanup(torch.set_num_threads, torch.get_num_threads())
         self.addCleanup(zf_runtime.deepspeed.uninstall)
-        _messages.say_once.cache_clear()
+        messages.say_once.cache_clear()
 
     def make(self, *arguments, **settings):
         """Returns a DeepSpeedCPUAdam, whose operator is ours between install() and uninstall()."""
@@ -72,7 +72,7 @@ class Case(unittest.TestCase):
         wanted = program()
         zf_runtime.deepspeed.install()
         before, said = steps_of_engine(), io.StringIO()
-        with mock.patch.object(_operator.CpuAdamOperator, "own", property(self.refuse_own)) if in_place \
+        with mock.patch.object(operator.CpuAdamOperator, "own", property(self.refuse_own)) if in_place \
                 else contextlib.nullcontext(), contextlib.redirect_stderr(said):
             got = program()
         self.said = said.getvalue()

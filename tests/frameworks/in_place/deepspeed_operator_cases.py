@@ -14,8 +14,8 @@ import torch
 import zf_runtime
 import zf_runtime.deepspeed
 from deepspeed_case import LENGTHS, Case, Subclass, bits, everything, give_gradients, parameters, steps
-from zf_runtime import _local
-from zf_runtime.deepspeed import _call, _local_step, _operator, _powers
+from zf_runtime.deepspeed import call, local_step, operator, powers
+from zf_runtime.native import local_calls
 
 SEQUENCES = int(os.environ.get("ZF_SEQUENCES", "60"))
 
@@ -140,13 +140,14 @@ class Mixed(Case):
 
         with warnings.catch_warnings(record=True) as warned:
             self.same_bits(program)
-        self.assertFalse([str(warning.message) for warning in warned if "_local_step.py" in str(warning.message)])
+        self.assertFalse([str(warning.message) for warning in warned if "local_step.py" in str(warning.message)])
 
     def test_without_the_engine_deepspeeds_own_operator_steps(self):
         def program():
             params = parameters()
             optimizer = self.make(params)
-            with mock.patch.object(_local, "engine", mock.Mock(side_effect=zf_runtime.ZfError("no library here"))):
+            with mock.patch.object(local_calls, "engine",
+                                      mock.Mock(side_effect=zf_runtime.ZfError("no library here"))):
                 steps(params, optimizer)
             return everything(params, optimizer)
 
@@ -165,28 +166,28 @@ class AnySequence(Case):
         self.own = self.make(parameters((16,))).ds_opt_adam
 
     def compare(self, calls):
-        both, kinds = (self.own, _operator.CpuAdamOperator(lambda: Renumbered(self.own))), (torch.Tensor, Subclass)
-        for operator, number in itertools.product(both, self.OPTIMIZERS):
-            operator.create_adam(number, 1e-3, 0.9, 0.999, 1e-8, 0.0, number == self.OPTIMIZERS[0], False)
+        both, kinds = (self.own, operator.CpuAdamOperator(lambda: Renumbered(self.own))), (torch.Tensor, Subclass)
+        for each, number in itertools.product(both, self.OPTIMIZERS):
+            each.create_adam(number, 1e-3, 0.9, 0.999, 1e-8, 0.0, number == self.OPTIMIZERS[0], False)
         tensors = {key: [[torch.rand(32, generator=torch.Generator().manual_seed(at)).as_subclass(key[1])
                           for at in range(3)] for _ in both] for key in itertools.product(self.OPTIMIZERS, kinds)}
         for at, (number, step, settings, kind) in enumerate(calls):
             grad = torch.randn(32, generator=torch.Generator().manual_seed(at))
-            for operator, (param, *moments) in zip(both, tensors[number, kind]):
-                operator.adam_update(number, step, *settings, param, grad, *moments)
+            for each, (param, *moments) in zip(both, tensors[number, kind]):
+                each.adam_update(number, step, *settings, param, grad, *moments)
         for pairs in tensors.values():
             for at, pair in enumerate(zip(*pairs)):
                 self.assertEqual(*(bits(tensor.as_subclass(torch.Tensor)) for tensor in pair), f"tensor {at}")
 
     def random_calls(self, chance):
         own_from, step, betas = chance.choice((0, 20, 1000)), 1, (0.9, 0.999)
-        for call in range(60):
+        for turn in range(60):
             step = chance.choice((step,) * 3 + (step + 1,) * 12 + (max(1, step - chance.randrange(6)), step + 20))
             if chance.random() < 0.1:
                 betas = chance.choice(((0.9, 0.999), (0.8, 0.99), (0.9, 0.99)))
             yield (chance.choice(self.OPTIMIZERS), step, (chance.choice((1e-2, 3e-3)), *betas, 1e-8,
                                                           chance.choice((0.0, 0.1)), chance.random() < 0.9),
-                   Subclass if call >= own_from and chance.random() < 0.3 else torch.Tensor)
+                   Subclass if turn >= own_from and chance.random() < 0.3 else torch.Tensor)
 
     def test_random_calls(self):
         """Steps that go on, repeat, jump and go back; other betas; two optimizers; tensors for the engine and for
@@ -320,7 +321,8 @@ class Refused(Case):
     def test_without_engine_and_compiler_both_reasons_are_named(self):
         self.optimizer.ds_opt_adam._load = mock.Mock(side_effect=RuntimeError("no g++"))
         self.optimizer.ds_opt_adam._is_open = False
-        no_engine = mock.patch.object(_local, "engine", mock.Mock(side_effect=zf_runtime.ZfError("no library here")))
+        no_engine = mock.patch.object(local_calls, "engine",
+                                      mock.Mock(side_effect=zf_runtime.ZfError("no library here")))
         with no_engine, self.assertRaisesRegex(zf_runtime.ZfError, "here .no library here., and .* compiled: no g"):
             self.optimizer.step()
 
@@ -332,7 +334,7 @@ class Interrupted(Case):
     def test_at_any_line_leaves_a_whole_step_or_none(self):
         """An exception at each line of the operator, in one step of two parameters. What follows is what DeepSpeed
         computes if the exception came ahead of its operator or behind it."""
-        files = {module.__file__ for module in (_operator, _call, _local_step, _powers, _local)}
+        files = {module.__file__ for module in (operator, call, local_step, powers, local_calls)}
         for step in self.STEPS:
             zf_runtime.deepspeed.uninstall()
             wanted = {(param, where): self.trained(self.with_own(param, where), step)
@@ -351,13 +353,13 @@ class Interrupted(Case):
     def test_while_the_engine_steps_counts_as_a_step(self):
         """A signal that arrives then is handled when the engine returns."""
         def step(optimizer):
-            own = _local_step.step
+            own = local_step.step
 
             def interrupted(*arguments):
                 own(*arguments)
                 raise KeyboardInterrupt
 
-            with mock.patch.object(_local_step, "step", interrupted):
+            with mock.patch.object(local_step, "step", interrupted):
                 optimizer.step()
 
         wanted = self.trained(self.with_own(0, "behind"), 5)
@@ -366,7 +368,7 @@ class Interrupted(Case):
 
     def test_while_deepspeeds_own_operator_is_brought_up(self):
         """At each line of that. Then the same step is made again, by DeepSpeed's own operator."""
-        code, line, done, settings = _operator.CpuAdamOperator._bring_up.__code__, 0, False, (100.0, 0.9, 0.999, 1e-8)
+        code, line, done, settings = operator.CpuAdamOperator._bring_up.__code__, 0, False, (100.0, 0.9, 0.999, 1e-8)
         codes = {code, *(each for each in code.co_consts if hasattr(each, "co_code"))}
         own = self.make(parameters((16,))).ds_opt_adam
 
@@ -389,9 +391,9 @@ class Interrupted(Case):
 
         wanted = trained(own, 70100, None)
         while not done:
-            operator = _operator.CpuAdamOperator(lambda: own)
+            ours = operator.CpuAdamOperator(lambda: own)
             interrupt = Interrupt(lambda code: code in codes, line)
-            got = trained(operator, 70101 + line, lambda operator, arguments, interrupt=interrupt: interrupt(
+            got = trained(ours, 70101 + line, lambda operator, arguments, interrupt=interrupt: interrupt(
                 lambda: operator.adam_update(*arguments)))
             done = not interrupt.came
             self.assertTrue(got == wanted or done, f"line {line}")

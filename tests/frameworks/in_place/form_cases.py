@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import torch
-from zf_runtime import _form
+from zf_runtime.optim.in_place import form
 
 
 class Marked(torch.Tensor):
@@ -31,46 +31,46 @@ class Forms(unittest.TestCase):
 
     def in_both_ways(self):
         """Yields a Form made with the guards, and one without."""
-        with_guards = _form.Form(self.tensors)
+        with_guards = form.Form(self.tensors)
         self.assertTrue(with_guards._checks, "this torch has no guards")
         yield with_guards, "with guards"
-        with mock.patch.object(_form, "_guards", lambda tensors: []):
-            yield _form.Form(self.tensors), "without guards"
+        with mock.patch.object(form, "_guards", lambda tensors: []):
+            yield form.Form(self.tensors), "without guards"
 
     def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
-        for form, way in self.in_both_ways():
+        for one, way in self.in_both_ways():
             with self.subTest(way):
-                self.assertTrue(form.holds(self.tensors))
-                self.assertTrue(form.holds([tensor.clone() for tensor in self.tensors]))
+                self.assertTrue(one.holds(self.tensors))
+                self.assertTrue(one.holds([tensor.clone() for tensor in self.tensors]))
 
     def test_autograd_and_autocast_do_not_matter_and_are_asked_in_one_call_from_the_second_time_on(self):
         def frozen():
             self.tensors[2].requires_grad_(not self.tensors[2].requires_grad)
             return contextlib.nullcontext()
 
-        for form, way in self.in_both_ways():
+        for one, way in self.in_both_ways():
             for context in (torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu"), frozen):
                 with self.subTest(way), context():
-                    self.assertTrue(form.holds(self.tensors))
-                    if form._checks:
-                        with mock.patch.object(_form, "described", side_effect=AssertionError("one by one")):
-                            self.assertTrue(form.holds(self.tensors))
+                    self.assertTrue(one.holds(self.tensors))
+                    if one._checks:
+                        with mock.patch.object(form, "described", side_effect=AssertionError("one by one")):
+                            self.assertTrue(one.holds(self.tensors))
 
     def test_every_other_kind_is_seen(self):
-        for form, way in self.in_both_ways():
+        for one, way in self.in_both_ways():
             for name, change in CHANGES.items():
                 with self.subTest(f"{way}: {name}"):
-                    self.assertFalse(form.holds([*self.tensors[:2], change(self.tensors[2])]))
+                    self.assertFalse(one.holds([*self.tensors[:2], change(self.tensors[2])]))
 
     def test_one_more_or_less_is_seen(self):
-        for form, way in self.in_both_ways():
+        for one, way in self.in_both_ways():
             with self.subTest(way):
-                self.assertFalse(form.holds(self.tensors[:2]))
-                self.assertFalse(form.holds([*self.tensors, self.tensors[0]]))
+                self.assertFalse(one.holds(self.tensors[:2]))
+                self.assertFalse(one.holds([*self.tensors, self.tensors[0]]))
 
     def test_a_torch_without_guards_is_asked_one_by_one(self):
         for broken in (TypeError, ImportError):
             with mock.patch("torch._C._dynamo.guards.TensorGuards", side_effect=broken):
-                form = _form.Form(self.tensors)
-            self.assertTrue(form.holds(self.tensors))
-            self.assertFalse(form.holds([*self.tensors[:2], self.tensors[2].half()]))
+                one = form.Form(self.tensors)
+            self.assertTrue(one.holds(self.tensors))
+            self.assertFalse(one.holds([*self.tensors[:2], self.tensors[2].half()]))

@@ -8,7 +8,8 @@ import unittest
 import torch
 import zf_runtime
 from case import WithMasters
-from zf_runtime import _in_place, _scalars
+from zf_runtime.native import scalars
+from zf_runtime.optim.in_place import engine
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from ulps import ELEMENTS, LR, ulps_between
@@ -37,9 +38,9 @@ class OneStep(unittest.TestCase):
     """Each costs 0.5 s."""
 
     def with_scalars(self, change):
-        right = _scalars.scalars
-        self.addCleanup(setattr, _in_place, "scalars", right)
-        _in_place.scalars = lambda group, count, *others: change(list(right(group, count, *others)), group, count)
+        right = scalars.scalars
+        self.addCleanup(setattr, engine, "scalars", right)
+        engine.scalars = lambda group, count, *others: change(list(right(group, count, *others)), group, count)
         return distance_of_each_step()
 
     def test_ten_steps_are_within_8_ulp_of_fused(self):

@@ -554,7 +554,7 @@ class Likewise(Case):
         self.assertEqual(beside, alone)
 
     def test_as_many_threads_as_torch_is_told(self):
-        from zf_runtime import _local
+        from zf_runtime.native import local_calls
 
         param = torch.nn.Parameter(torch.ones(1 << 20))
         optimizer = zf_runtime.AdamW([param])
@@ -564,7 +564,7 @@ class Likewise(Case):
             torch.set_num_threads(threads)
             param.grad = torch.ones_like(param)
             optimizer.step()
-            self.assertEqual(_local.engine().statistics().threads, threads)
+            self.assertEqual(local_calls.engine().statistics().threads, threads)
 
 
 class StateDicts(Case):

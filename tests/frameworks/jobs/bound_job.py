@@ -12,7 +12,7 @@ import time
 import torch
 import zf_runtime
 from model import arguments, make_model, training_of
-from zf_runtime import _moved_threads
+from zf_runtime.binding import moved_threads
 
 
 class Batches(torch.utils.data.Dataset):
@@ -60,7 +60,7 @@ def main():
     end, moved, steps = time.monotonic() + options.seconds, [], 0
     for _ in deepspeed_steps(options) if options.deepspeed else loader_steps(options):
         steps += 1
-        moved += _moved_threads.look(steps)
+        moved += moved_threads.look(steps)
         time.sleep(0.05)  # the machine may have other work
         if time.monotonic() > end:
             break

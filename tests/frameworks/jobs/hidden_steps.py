@@ -31,7 +31,7 @@ import torch
 import turns
 import zf_runtime
 from step_picture import Bar, draw
-from zf_runtime._device import Host, HostStream, Reading, ThreadStream
+from zf_runtime.optim.tensors.streams import Host, HostStream, Reading, ThreadStream
 
 GPU_BYTES_PER_S = 1e12
 
@@ -211,8 +211,8 @@ def main():
     for name in ("off", "exact", "late"):
         models[name] = make_model(sizes)
         device = (lambda _: Gpu()) if options.digests == "asleep" else (lambda _: Host())
-        with unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True), \
-                unittest.mock.patch("zf_runtime._live.device_of", device):
+        with unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True), \
+                unittest.mock.patch("zf_runtime.optim.overlap.live.device_of", device):
             optimizers[name] = zf_runtime.AdamW(models[name].parameters(), lr=1e-6, overlap=name,
                                                 clip_grad_norm=options.clip)
     iterate(models["off"], optimizers["off"])

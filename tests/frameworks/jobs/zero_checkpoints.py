@@ -40,7 +40,7 @@ def zenflow(case, folder):
         engine.destroy()
     install("native")
     loaded, numbers = [], []
-    submit = zf_runtime.deepspeed._zenflow.FlatArena.submit
+    submit = zf_runtime.deepspeed.zenflow.FlatArena.submit
 
     def looking(arena, buffer):
         if not loaded:
@@ -51,7 +51,7 @@ def zenflow(case, folder):
     for kind in reversed(KINDS):
         engine = make_engine(case)
         train_steps(engine, case, range(3))  # the checkpoint takes the place of a state that exists
-        zf_runtime.deepspeed._zenflow.FlatArena.submit = looking
+        zf_runtime.deepspeed.zenflow.FlatArena.submit = looking
         engine.load_checkpoint(folder, tag=kind)
         train_steps(engine, case, range(case["steps"], 2 * case["steps"]))
         engine.destroy()

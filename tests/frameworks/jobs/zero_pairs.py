@@ -25,7 +25,7 @@ from deepspeed.runtime.zero import stage3, stage_1_and_2
 from deepspeed.runtime.zero.offload_states import offload_adam_states, reload_adam_states
 from deepspeed.utils.pin_memory import get_active_native_pinned_memory
 from model import Block
-from zf_runtime.deepspeed import _layout
+from zf_runtime.deepspeed import layout
 
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
@@ -49,7 +49,7 @@ DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation
             "muon": False,
             "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": []}
 BETAS = {"A": (0.9, 0.999), "B": (0.8, 0.99), "C": (0.85, 0.995)}
-READERS = dict(_layout.READERS)
+READERS = dict(layout.READERS)
 
 
 class Model(torch.nn.Module):
@@ -226,7 +226,7 @@ def main():
             report.say(case=case, refused=str(error))  # by DeepSpeed itself
             continue
         zf_runtime.deepspeed.install()
-        _layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
+        layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
         native, state, facts = train(case)
         facts["pinned"] = [own_facts["pinned"], facts["pinned"]]
         differ = sum(int((a != b).sum()) for a, b in zip(own_state, state, strict=True))

@@ -13,9 +13,9 @@ import interrupts  # noqa: F401
 import torch
 import zf_runtime
 from models import parameters_of
-from zf_runtime import _gradients
+from zf_runtime.optim.overlap import gradients
 
-_gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
+gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
 
 ROUNDING = {"rtol": 2e-5, "atol": 2e-6}  # of 50 steps; parameters are about 0.1
 MODES = ("off", "late", "exact")
@@ -26,7 +26,7 @@ EXPECTED = (".*the plan is for", ".*with parameters on the CPU", ".*of no module
 def with_process(params, overlap="late", *, make=zf_runtime.AdamW, plan=None, **options):
     """Returns an optimizer with a process. overlap="off" has one for parameters on a GPU alone: these look like
     some."""
-    with unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
+    with unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True):
         return make(params, overlap=overlap, plan=plan or support.plan(), **options)
 
 

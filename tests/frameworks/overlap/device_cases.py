@@ -17,6 +17,8 @@ import zf_runtime
 
 PACKAGE = pathlib.Path(zf_runtime.__file__).parent
 DEADLINE_S = 30
+TURN, GATES, GRADIENTS, OPTIMIZER, LIVE = (
+    f"optim/overlap/{name}.py" for name in ("turn", "gates", "gradients", "arena_adam", "live"))
 
 # How a case finds that something is missing. Whatever else goes wrong is a fault of these cases.
 FOUND = (r"double\.Race|AssertionError|.*got a gradient of a forward that had not waited|"
@@ -25,62 +27,62 @@ FOUND = (r"double\.Race|AssertionError|.*got a gradient of a forward that had no
 # What is removed: file, text, what stands there instead, and the case that catches it.
 REMOVED = {
     "the optimizer waits for gradients": (
-        "_overlap.py", "            event.synchronize()\n        began", "            pass\n        began", "plain"),
+        TURN, "            event.synchronize()\n        began", "            pass\n        began", "plain"),
     "the sender waits for readers of old weights": (
-        "_overlap.py", "self._streams[device].wait(event)", "pass", "plain"),
+        TURN, "self._streams[device].wait(event)", "pass", "plain"),
     "the sender waits for the step": (
-        "_overlap.py", "runtime.progress(share.last.index, share.ends[0], ticket=ticket)", "pass", "plain"),
-    "a step is waited for to its end": ("_overlap.py", "        runtime.wait(ticket)\n", "", "plain"),
-    "an event after the sent weights": ("_overlap.py", "share.event = stream.record()", "pass", "plain"),
-    "step() waits for its count": ("_overlap.py", "        self._wait(turn.submitted, turn)\n\n    def readers",
+        TURN, "runtime.progress(share.last.index, share.ends[0], ticket=ticket)", "pass", "plain"),
+    "a step is waited for to its end": (TURN, "        runtime.wait(ticket)\n", "", "plain"),
+    "an event after the sent weights": (TURN, "share.event = stream.record()", "pass", "plain"),
+    "step() waits for its count": (TURN, "        self._wait(turn.submitted, turn)\n\n    def readers",
                                    "\n    def readers", "plain"),
-    "forward waits on the host": ("_overlap.py", "            self._wait(share.sent, turn)\n", "", "plain"),
+    "forward waits on the host": (TURN, "            self._wait(share.sent, turn)\n", "", "plain"),
     "forward waits on its stream": (
-        "_overlap.py", "self.devices[share.device].current().wait(share.event)", "pass", "plain"),
-    "the wait for a whole step": ("_overlap.py", "        self._wait(turn.ended, turn)\n", "", "plain"),
+        TURN, "self.devices[share.device].current().wait(share.event)", "pass", "plain"),
+    "the wait for a whole step": (TURN, "        self._wait(turn.ended, turn)\n", "", "plain"),
     "a late step is sent at the next one": (
-        "_overlap.py", "while not turn.publishing.wait(60.0):", "while False:", "late"),
-    "a late step waits for readers": ("_overlap.py", "turn.readers = self.readers()", "pass", "late"),
-    "gates": ("_order.py", "                waiter._wait_for(self._params)", "                pass", "plain"),
+        TURN, "while not turn.publishing.wait(60.0):", "while False:", "late"),
+    "a late step waits for readers": (TURN, "turn.readers = self.readers()", "pass", "late"),
+    "gates": (GATES, "                waiter._wait_for(self._params)", "                pass", "plain"),
     "modules that are seen for the first time wait": (
-        "_order.py", "            waiter._wait_for([param for _, param in own])", "            pass", "seen later"),
+        GATES, "            waiter._wait_for([param for _, param in own])", "            pass", "seen later"),
     "the copy waits for backward": (
-        "_gradients.py", "                stream.wait(event)\n", "                pass\n", "plain"),
+        GRADIENTS, "                stream.wait(event)\n", "                pass\n", "plain"),
     "whoever writes gradients waits for their copies": (
-        "_gradients.py", "                self._devices[device].current().wait(stream.record())",
+        GRADIENTS, "                self._devices[device].current().wait(stream.record())",
         "                pass", "plain"),
     "a second copy waits for the first": (
-        "_gradients.py", "                    current.wait(last.event)", "                    pass",
+        GRADIENTS, "                    current.wait(last.event)", "                    pass",
         "averaged twice"),
     "a gradient lives until it is copied": (
-        "_gradients.py", "        self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version\n",
+        GRADIENTS, "        self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version\n",
         "        import weakref\n        self._it, self.pointer, self.version = weakref.ref(gradient), "
         "gradient.data_ptr(), version\n        type(self).gradient = property(lambda self: self._it())\n", "dropped"),
     "one more backward waits for the copies": (
-        "_arena_adam.py", "            live.gradients.begin()\n", "            pass\n", "micro batches"),
+        OPTIMIZER, "            live.gradients.begin()\n", "            pass\n", "micro batches"),
     "a copy waits for each stream that made gradients": (
-        "_gradients.py", "[current.record()] if made is None else made[device]", "[current.record()]",
+        GRADIENTS, "[current.record()] if made is None else made[device]", "[current.record()]",
         "gradients of two streams"),
     "a late step that nobody waits for waits for readers": (
-        "_live.py", "            self.overlap.publish()\n", "", "late, collected"),
+        LIVE, "            self.overlap.publish()\n", "", "late, collected"),
     "memory stays until the sender has read it": (
-        "_live.py", "            share.event.synchronize()  # a GPU reads the arena until then\n",
+        LIVE, "            share.event.synchronize()  # a GPU reads the arena until then\n",
         "            pass\n", "grown"),
     "memory stays until gradients are copied to it": (
-        "_gradients.py", "        for copied in self._copied.values():\n            copied.event.synchronize()\n",
+        GRADIENTS, "        for copied in self._copied.values():\n            copied.event.synchronize()\n",
         "", "grown"),
     "gradients of two devices come one after the other": (
-        "_gradients.py", "        with self._arriving:\n            self._arrived",
+        GRADIENTS, "        with self._arriving:\n            self._arrived",
         "        if True:\n            self._arrived", "gradients of two devices"),
     "step() waits for the step before": (
-        "_arena_adam.py", "            self._finish()\n        self._refuse_graphs()\n", "            pass\n",
+        OPTIMIZER, "            self._finish()\n        self._refuse_graphs()\n", "            pass\n",
         "stepped again"),
     "averages wait for the step before": (
-        "_arena_adam.py", "if param in of and not live.overlap.is_under_way(of[param])]", "if param in of]",
+        OPTIMIZER, "if param in of and not live.overlap.is_under_way(of[param])]", "if param in of]",
         "averaged unseen"),
-    "close() waits for copies of gradients": ("_live.py", "            self.gradients.close()\n", "", "closed"),
+    "close() waits for copies of gradients": (LIVE, "            self.gradients.close()\n", "", "closed"),
     "the arena stays until its last reader is done": (
-        "_overlap.py", "            stream.close()  # it reads the arena", "            pass", "late, collected"),
+        TURN, "            stream.close()  # it reads the arena", "            pass", "late, collected"),
 }
 
 

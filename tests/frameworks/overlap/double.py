@@ -11,8 +11,8 @@ What the job itself reads and writes on its stream it tells by reads() and write
 import weakref
 
 import torch
-from zf_runtime import _digests
-from zf_runtime._device import Reading, read_by_torch
+from zf_runtime.optim.tensors import hashing
+from zf_runtime.optim.tensors.streams import Reading, read_by_torch
 
 
 class Race(AssertionError):
@@ -67,14 +67,14 @@ class Stream:
     def differing(self, pairs):
         if any(isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) for now, then in pairs):
             self.record().synchronize()
-        return _digests.differing(pairs)
+        return hashing.differing(pairs)
 
     def read(self, tensors, *, norm=False, digest=False, copies=None):
         self._touch(tensors, self.device.read_by, lambda tensor: [self.device.written_by])
         if copies is not None:
             self._touch(copies, self.device.written_by, lambda tensor: [self.device.written_by, self.device.read_by])
         readings = [Reading(torch.full((), torch.nan, dtype=torch.float64) if norm else None,
-                            torch.full((-(-tensor.numel() // _digests.BLOCK),), 7, dtype=torch.int64)
+                            torch.full((-(-tensor.numel() // hashing.BLOCK),), 7, dtype=torch.int64)
                             if digest else None) for tensor in tensors]
         held = [(weakref.ref(tensor), tensor.detach().clone()) for tensor in tensors]
         if copies is not None and self.is_lazy:
@@ -86,7 +86,7 @@ class Stream:
                 tensor = reference()
                 if tensor is None:
                     raise Race(f"{self.name}: what is read was freed before it was read")
-                if copies is not None and not torch.equal(_digests.bits(tensor), _digests.bits(before)):
+                if copies is not None and not torch.equal(hashing.bits(tensor), hashing.bits(before)):
                     raise Race(f"{self.name}: the source of a copy changed before it was done")
                 found, = read_by_torch([tensor], norm, digest, None if copies is None else [copies[at]])
                 if norm:

@@ -146,7 +146,7 @@ class Ends(case.AdamWTest):
     def test_no_plan(self):
         for mode in case.MODES:
             with self.subTest(mode), self.assertRaisesRegex(ZfPlanError, "ZF_PLAN"), \
-                    unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
+                    unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True):
                 zf_runtime.AdamW(make_model().parameters(), overlap=mode)
 
     def test_closing_leaves_usable_parameters_and_no_process(self):

@@ -9,10 +9,10 @@ import warnings
 import case
 import torch
 import zf_runtime
-from zf_runtime import _live
+from zf_runtime.optim.overlap import live
 
 # Each parameter is waited for by itself, as large ones are. These models are so small that they would be one share.
-_live._cut = lambda places: [[place] for place in places]
+live._cut = lambda places: [[place] for place in places]
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-overlap-test-")
 

@@ -9,7 +9,9 @@ import warnings
 import torch
 import zf_runtime
 from exact import Case, loss_of, make_model, values_of
-from zf_runtime import ZfError, _device, _digests, _gradients
+from zf_runtime import ZfError
+from zf_runtime.optim.overlap import gradients
+from zf_runtime.optim.tensors import hashing, streams
 
 
 class Written(Case):
@@ -68,22 +70,22 @@ class Written(Case):
                 if way != "torch":
                     gradient = torch.ones(8, 5).t()  # which the library does not take
                     to = torch.zeros(5, 8)
-                write = unittest.mock.Mock(side_effect=_device._digests.by_torch)
+                write = unittest.mock.Mock(side_effect=streams.hashing.by_torch)
 
-                def digest(tensor, write=write):
+                def changing(tensor, write=write):
                     found = write(tensor)
                     tensor.mul_(0.5)
                     return found
 
-                with unittest.mock.patch.object(_device._digests, "by_torch", digest):
+                with unittest.mock.patch.object(streams.hashing, "by_torch", changing):
                     if way == "torch":
-                        reading, = _device.read_by_torch([gradient], False, True, [to])
+                        reading, = streams.read_by_torch([gradient], False, True, [to])
                         now = write(gradient)
                     else:
-                        reading, = _device.read_on_host([gradient], False, True, [to], True)
+                        reading, = streams.read_on_host([gradient], False, True, [to], True)
                         now = write(gradient).tolist()
                 # The copy may have either value; but never may an equal digest stand beside another copy.
-                equal = _digests.differing([(now, reading.digest)]) == [False]
+                equal = hashing.differing([(now, reading.digest)]) == [False]
                 self.assertTrue(not equal or torch.equal(to, gradient))
                 self.assertEqual(to.flatten()[0].item(), 0.5, "the digest is taken first")
 
@@ -112,7 +114,7 @@ class Written(Case):
             torch.manual_seed(1)
             return torch.nn.Sequential(torch.nn.Linear(10, 300), torch.nn.Linear(300, 300), torch.nn.Linear(300, 7))
 
-        with unittest.mock.patch.object(_gradients, "_AT_ONCE", 300_000):
+        with unittest.mock.patch.object(gradients, "_AT_ONCE", 300_000):
             self.trained(model=model, clip_grad_norm=0.05)
             net = model()
             optimizer, counts = self.ours(net.parameters(), "exact"), []

@@ -12,9 +12,9 @@ import warnings
 import torch
 import zf_runtime
 from double import Double
-from zf_runtime import _gradients, _live, _places
+from zf_runtime.optim.overlap import arena, gradients, live
 
-_gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
+gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
 
 STEPS = 5
 
@@ -80,13 +80,13 @@ def watch(optimizer, double, submitting, waits):
 
 def freeing(double):
     """Tells the stand-in which memory of the arena is given back."""
-    give_back = _places.give_back
+    give_back = arena.give_back
 
     def checked(array):
         double.check("who frees memory", double.host, array, [double.written_by, double.read_by])
         give_back(array)
 
-    return unittest.mock.patch.object(_places, "give_back", checked)
+    return unittest.mock.patch.object(arena, "give_back", checked)
 
 
 def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, forward=forward,
@@ -107,8 +107,8 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
 
     for param in model.parameters():
         param.register_post_accumulate_grad_hook(arrived)  # before the optimizer's
-    with unittest.mock.patch.object(_live, "device_of", lambda device: double), \
-            unittest.mock.patch("zf_runtime.adam._has_gpu", lambda params: True):
+    with unittest.mock.patch.object(live, "device_of", lambda device: double), \
+            unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True):
         optimizer = zf_runtime.AdamW([*model.parameters(), torch.nn.Parameter(torch.ones(2))],  # nobody reads the last
                                      lr=1e-2, overlap=overlap, clip_grad_norm=clip)
     params = list(model.parameters())
@@ -219,7 +219,7 @@ def copy_and_close(optimizer):
 
 def with_copies_of(size, train, **more):
     """Lets gradients of so many bytes be copied together."""
-    with unittest.mock.patch.object(_gradients, "_AT_ONCE", size):
+    with unittest.mock.patch.object(gradients, "_AT_ONCE", size):
         train(**more)
 
 
@@ -260,17 +260,17 @@ def gradients_of_two_devices():
     params = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
     places = [types.SimpleNamespace(index=index, param=param, kind=(None, None, param.device))
               for index, param in enumerate(params)]
-    gradients, errors = _gradients.Gradients({params[0].device: OneAtATime()}, early=True), []
+    copies, errors = gradients.Gradients({params[0].device: OneAtATime()}, early=True), []
 
     def arrives(place):
         try:
-            gradients.arrived(place, True)
+            copies.arrived(place, True)
         except AssertionError as error:
             errors.append(error)
 
     for place in places:
-        gradients.arrived(place, True)
-    gradients.stepped(0)  # from now on they are expected
+        copies.arrived(place, True)
+    copies.stepped(0)  # from now on they are expected
     threads = [threading.Thread(target=arrives, args=(place,)) for place in places]
     for thread in threads:
         thread.start()

@@ -6,7 +6,7 @@ import unittest.mock
 import torch
 import torch.utils.checkpoint
 from exact import Case, batch, loss_of, make_model, values_of
-from zf_runtime import _moved_threads
+from zf_runtime.binding import moved_threads
 
 
 class Attention(torch.nn.Module):
@@ -137,7 +137,7 @@ class Models(Case):
         for mode in (*self.modes, "late"):
             model = make_model()
             optimizer = self.ours(model.parameters(), mode)
-            with unittest.mock.patch.object(_moved_threads, "look") as look:
+            with unittest.mock.patch.object(moved_threads, "look") as look:
                 for step in range(3):
                     loss_of(model, step).backward()
                     optimizer.step()

@@ -11,7 +11,8 @@ import torch
 import zf_runtime
 from case import support
 from models import groups_of, make_model, parameters_of, train
-from zf_runtime import _formats, _places
+from zf_runtime.optim.overlap import arena
+from zf_runtime.optim.tensors import formats
 
 FORMATS = ("fp32", "bf16", "split", "bf16+split")
 DTYPES = (torch.float32, torch.bfloat16)
@@ -33,7 +34,7 @@ def masters_of(optimizer) -> list:
     for number, param in enumerate(param for group in optimizer.param_groups for param in group["params"]):
         entry = states.get(number)
         if entry and "low" in entry:
-            found.append(_formats.master_of(param, entry["low"]))
+            found.append(formats.master_of(param, entry["low"]))
         elif entry:
             found.append(entry.get("master", param).detach().float().clone())
     return found
@@ -48,7 +49,7 @@ def everything_of(model, optimizer) -> list:
 class Formats(case.AdamWTest):
     def setUp(self):
         super().setUp()
-        pieces = mock.patch.object(_places, "_LOW_BITS_AT_A_TIME", 100)  # these parameters are small
+        pieces = mock.patch.object(arena, "_LOW_BITS_AT_A_TIME", 100)  # these parameters are small
         pieces.start()
         self.addCleanup(pieces.stop)
 

@@ -7,7 +7,8 @@ import unittest.mock
 import case
 import torch
 import zf_runtime
-from zf_runtime import ZfError, _arena_adam
+from zf_runtime import ZfError
+from zf_runtime.optim.overlap import arena_adam
 
 ELEMENTS = 200_000  # several pages in each array
 KINDS = ((torch.float32, "fp32"), (torch.bfloat16, "fp32"), (torch.bfloat16, "bf16+split"))
@@ -52,7 +53,8 @@ class AddedGroup(case.AdamWTest):
             if step == 2 and fails:
                 self.give([first, second], step)
                 optimizer.add_param_group({"params": [second]})
-                with unittest.mock.patch("zf_runtime._arena_adam.Live", side_effect=ZfError("no memory")), \
+                with unittest.mock.patch("zf_runtime.optim.overlap.arena_adam.Live",
+                                         side_effect=ZfError("no memory")), \
                         self.assertRaisesRegex(ZfError, "no memory"):
                     optimizer.step()
                 optimizer.param_groups.pop()
@@ -79,14 +81,14 @@ class AddedGroup(case.AdamWTest):
                     most = full - 0.9 * (gradients + (first.nbytes if dtype == torch.float32 else 0))
                     found = []
 
-                    def open_another(*args, before=before, most=most, found=found, real=_arena_adam.Live):
+                    def open_another(*args, before=before, most=most, found=found, real=arena_adam.Live):
                         live = real(*args)
                         found.append(bytes_after_freeing(before, most))
                         return live
 
                     optimizer.add_param_group({"params": [second]})
                     self.give([first, second], 1)
-                    with unittest.mock.patch("zf_runtime._arena_adam.Live", open_another):
+                    with unittest.mock.patch("zf_runtime.optim.overlap.arena_adam.Live", open_another):
                         optimizer.step()
                     (left,) = found
                     self.assertLess(left, most)

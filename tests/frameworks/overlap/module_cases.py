@@ -13,7 +13,8 @@ import torch
 import zf_runtime
 from case import support
 from models import make_model, parameters_of, train
-from zf_runtime import OverlappedAdamW, ZfError, _order
+from zf_runtime import OverlappedAdamW, ZfError
+from zf_runtime.optim.overlap import gates
 
 LATE = ("late", "exact")
 
@@ -25,7 +26,7 @@ def child(model, queue):
 def gates_of(model):
     """Returns how many hooks and methods stand in front of the modules of a model."""
     return sum(len(each._state_dict_pre_hooks) + len(each._forward_pre_hooks)
-               + sum(name in each.__dict__ for name in _order._READING)
+               + sum(name in each.__dict__ for name in gates._READING)
                for each in torch.nn.Module.modules(model))
 
 

@@ -16,7 +16,9 @@ import weakref
 import exact
 import torch
 from exact import Case, batch, loss_of, make_model, values_of
-from zf_runtime import ZfError, _places, _yielding
+from zf_runtime import ZfError
+from zf_runtime.optim.overlap import arena
+from zf_runtime.optim.tensors import priority
 
 
 def pause(optimizer):
@@ -145,7 +147,7 @@ class Rare(Case):
             torch.manual_seed(1)
             return torch.nn.Sequential(torch.nn.Linear(10, 300), torch.nn.Linear(300, 300), torch.nn.Linear(300, 7))
 
-        with unittest.mock.patch.object(_places, "PIECE_BYTES", 20_000):
+        with unittest.mock.patch.object(arena, "PIECE_BYTES", 20_000):
             self.trained(model=model, clip_grad_norm=0.05)
             for dtype in (torch.bfloat16, torch.float16):
                 def loss(net, step, dtype=dtype):
@@ -184,7 +186,7 @@ class Rare(Case):
             torch.manual_seed(1)
             net = torch.nn.Sequential(torch.nn.Unflatten(1, (10, 1, 1)), torch.nn.Conv2d(10, 300, 3, padding=1),
                                       torch.nn.Conv2d(300, 70, 1), torch.nn.Flatten())
-            with unittest.mock.patch.object(_places, "PIECE_BYTES", 20_000):
+            with unittest.mock.patch.object(arena, "PIECE_BYTES", 20_000):
                 optimizer = self.ours(net.parameters(), mode, lr=1e-3)
             for step in range(6):
                 if step == 3:
@@ -318,10 +320,10 @@ class Rare(Case):
         found = []
 
         def look():
-            _yielding.yield_to_the_job()
-            buffer = ctypes.create_string_buffer(_yielding._ATTRIBUTES.size)
-            ctypes.CDLL(None).syscall(_yielding._GETATTR[platform.machine()], 0, buffer, len(buffer), 0)
-            found.extend(_yielding._ATTRIBUTES.unpack(buffer.raw))
+            priority.yield_to_the_job()
+            buffer = ctypes.create_string_buffer(priority._ATTRIBUTES.size)
+            ctypes.CDLL(None).syscall(priority._GETATTR[platform.machine()], 0, buffer, len(buffer), 0)
+            found.extend(priority._ATTRIBUTES.unpack(buffer.raw))
 
         thread = threading.Thread(target=look)
         thread.start()

@@ -10,7 +10,8 @@ import case
 import torch
 import zf_runtime
 from models import make_model, train
-from zf_runtime import ZfError, _device, _digests
+from zf_runtime import ZfError
+from zf_runtime.optim.tensors import hashing, streams
 
 TYPES = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -148,7 +149,7 @@ class Written(case.AdamWTest):
     def test_digests_find_every_write(self):
         """By the library, as on the CPU, and by torch, as on a GPU."""
         def by_library(values):
-            return _device.HostStream().read([values], digest=True)[0].digest
+            return streams.HostStream().read([values], digest=True)[0].digest
 
         for size in (1, 40, 65536, 65537, 200_000):
             for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
@@ -160,27 +161,27 @@ class Written(case.AdamWTest):
                 for name, change in (("a constant", lambda changed: changed.fill_(0.5)), ("one bit", flip),
                                      ("two rows", lambda changed: changed.copy_(changed.flip(0))),
                                      ("two elements of one", lambda changed: changed[0].copy_(changed[0].flip(0)))):
-                    for digest in (by_library, _digests.by_torch):
-                        with self.subTest(size=size, dtype=dtype, change=name, digest=digest):
-                            seen, changed = digest(values), values.clone()
-                            self.assertEqual(_digests.differing([(digest(changed), seen)]), [False])
+                    for take in (by_library, hashing.by_torch):
+                        with self.subTest(size=size, dtype=dtype, change=name, digest=take):
+                            seen, changed = take(values), values.clone()
+                            self.assertEqual(hashing.differing([(take(changed), seen)]), [False])
                             change(changed)
-                            self.assertEqual(_digests.differing([(digest(changed), seen)]),
+                            self.assertEqual(hashing.differing([(take(changed), seen)]),
                                              [not torch.equal(changed, values)])
-        self.assertEqual(_digests.differing([(seen, None), (None, None)]), [True, True])
+        self.assertEqual(hashing.differing([(seen, None), (None, None)]), [True, True])
 
     def test_another_shape_type_or_device_is_another_kind(self):
         values = torch.ones(300, 500)
         for other in (values[:200], values[:0], values.view(-1), values.to(torch.bfloat16), values.to(torch.int32),
                       values.to("meta")):
-            self.assertNotEqual(_digests.kind(other), _digests.kind(values))
-        self.assertEqual(_digests.kind(values.clone()), _digests.kind(values))
+            self.assertNotEqual(hashing.kind(other), hashing.kind(values))
+        self.assertEqual(hashing.kind(values.clone()), hashing.kind(values))
 
     def test_writes_are_found_by_the_digests_of_a_gpu_too(self):
         def read(tensors, norm, digest, copies, alone):
-            return _device.read_by_torch(tensors, norm, digest, copies)
+            return streams.read_by_torch(tensors, norm, digest, copies)
 
-        with unittest.mock.patch.object(_device, "read_on_host", read):
+        with unittest.mock.patch.object(streams, "read_on_host", read):
             self.test_weights_clipped_through_data()
             self.test_one_weight_of_many_written_through_data()
             self.test_written_while_a_late_step_runs()
@@ -461,7 +462,8 @@ class Said(case.AdamWTest):
     def test_a_plan_for_another_mode_is_said_once(self):
         for mode, line in (("off", "overlap='off' is mode wait"), ("exact", "overlap='exact' is mode exact"),
                            ("late", "")):
-            with warnings.catch_warnings(record=True) as said, unittest.mock.patch("zf_runtime._planned._said", set()):
+            with warnings.catch_warnings(record=True) as said, \
+                    unittest.mock.patch("zf_runtime.native.planned._said", set()):
                 warnings.simplefilter("always")
                 for _ in range(2):
                     self.ours(make_model().parameters(), mode)

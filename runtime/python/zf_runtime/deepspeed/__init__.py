@@ -23,9 +23,9 @@ import importlib
 import os
 from typing import Any, Callable
 
-from .. import _planned
-from .._environment import switched_off
 from ..errors import ZfError
+from ..native import planned
+from ..native.environment import switched_off
 
 __all__ = ["install", "uninstall"]
 
@@ -60,10 +60,10 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import _shm, _zenflow
-    from ._attach import attach
-    from ._messages import say
-    from ._operator import deferred, with_own
+    from . import shm, zenflow
+    from .attach import attach
+    from .messages import say
+    from .operator import deferred, with_own
 
     options = {"plan": plan, "rank": rank, **runtime_options}
     state = _state_format(state, plan)
@@ -89,7 +89,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         def start_ours(zero: Any) -> Any:
             if state != "fp32":
                 say(f"ZenFlow with overlap_step has two sets of moments, which are fp32 and not {state}")
-            return _zenflow.start_optimizer_process(zero, start, options)
+            return zenflow.start_optimizer_process(zero, start, options)
 
         return functools.wraps(start)(start_ours)
 
@@ -100,11 +100,11 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     for younger in (((getattr(cpu_adam, "DeepSpeedCPUAdam", None), "step_subgroup", with_own),),
                     ((stages_1_and_2, "start_optimizer_process", instead),
                      (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
-                      _zenflow.announcing)),
-                    ((_module("deepspeed.comm.torch"), "build_shm_op", _shm.without_compiler),),
+                      zenflow.announcing)),
+                    ((_module("deepspeed.comm.torch"), "build_shm_op", shm.without_compiler),),
                     ((stage_3, "start_optimizer_process", instead),
-                     (stage_3, "sync_fp32_param_from_gpu", _zenflow.before_selection),
-                     (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", _zenflow.announcing))):
+                     (stage_3, "sync_fp32_param_from_gpu", zenflow.before_selection),
+                     (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", zenflow.announcing))):
         if all(hasattr(owner, name) for owner, name, _ in younger):
             seams += younger
     for owner, name, change in seams:
@@ -115,9 +115,9 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
 
 def _state_format(given: str | None, plan: str | os.PathLike[str] | None) -> str:
     """Returns the state format of partitions: what is given, else the plan's if partitions can have it."""
-    from ._messages import say
+    from .messages import say
 
-    name = _planned.state_format(given, plan)
+    name = planned.state_format(given, plan)
     if name in _STATES:
         return name
     say(f"the plan names the state format {name}, and DeepSpeed's partitions have fp32 or bf16: fp32 is used")

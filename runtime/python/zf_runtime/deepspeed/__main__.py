@@ -7,7 +7,7 @@ import runpy
 import sys
 from typing import NamedTuple
 
-from ..record._attach import AfterImport
+from ..record.attach import AfterImport
 from . import install
 
 USAGE = """usage: python -m zf_runtime.deepspeed [--late] [--state FORMAT] [-m MODULE | SCRIPT] [ARGUMENT ...]

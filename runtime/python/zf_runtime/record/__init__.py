@@ -32,9 +32,9 @@ def recording(path: str | os.PathLike[str] = "workload.json", *, updates: int = 
     launcher gives a rank and no number of ranks, OSError at once if no file can be put at `path`, and RuntimeError at
     the end if too few updates were seen. Writes nothing then, and nothing if the block raises."""
     # zf-tune record has this package alone, and not this function.
-    from .._environment import local_rank_and_count
-    from .._whole_file import target_of, write_whole
-    from ._recorder import Recorder, text_of
+    from ..native.environment import local_rank_and_count
+    from ..native.whole_file import target_of, write_whole
+    from .recorder import Recorder, text_of
 
     rank, ranks = local_rank_and_count()
     if rank == 0:

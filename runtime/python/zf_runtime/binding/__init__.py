@@ -1,0 +1,1 @@
+"""bind(): which rank this process is, where its home is, and its threads."""

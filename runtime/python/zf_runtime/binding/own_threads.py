@@ -1,0 +1,125 @@
+"""The threads of this process: which there are, which CPUs each may run on, and moving them."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from . import cpu_lists
+
+_MOST_PASSES = 50
+
+
+class Thread(NamedTuple):
+    """A thread. Its number and its start name it for the life of the process."""
+
+    tid: int
+    started: int  # clock ticks after the machine's start
+    cpus: frozenset[int]
+
+
+class Moves(NamedTuple):
+    """The result of move()."""
+
+    moved: int
+    problem: str  # why a thread may still have the old mask; empty: none has it
+
+
+def main_cpus() -> frozenset[int]:
+    """Returns the mask of the main thread, which is called the process's mask."""
+    return frozenset(os.sched_getaffinity(os.getpid()))
+
+
+def all_threads() -> list[Thread]:
+    """Returns the threads that have not ended meanwhile."""
+    found = []
+    for tid in sorted(map(int, os.listdir("/proc/self/task"))):
+        try:
+            found.append(Thread(tid, _started(tid), frozenset(os.sched_getaffinity(tid))))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def name_of(tid: int) -> str:
+    """Returns how to call a thread: by its name, if that is not the process's; else by the library in which it waits,
+    if /proc says it; else by neither."""
+    try:
+        name, process = _comm(tid), _comm(os.getpid())
+    except OSError:
+        return "ended"
+    if tid == os.getpid():
+        return "the main thread"
+    if name and name != process:
+        return name
+    library = _library_of(tid)
+    return f"unnamed, in {library}" if library else "unnamed"
+
+
+def _comm(tid: int) -> str:
+    """Returns a thread's name, which may be any bytes: it is cut off after 15, also within a letter."""
+    with open(f"/proc/self/task/{tid}/comm", encoding="utf-8", errors="replace") as file:
+        return file.read().rstrip("\n")
+
+
+def move(old: frozenset[int], new: frozenset[int]) -> Moves:
+    """Gives the mask `new` to every thread whose mask is exactly `old`. A thread with any other mask keeps it: somebody
+    chose it. A thread that is being started inherits the mask of the thread that starts it, so one pass may miss it:
+    it looks again until a pass finds no thread with the old mask and no new thread."""
+    seen: set[tuple[int, int]] = set()
+    stuck: set[int] = set()
+    moved, problem = 0, ""
+    for _ in range(_MOST_PASSES):
+        again = False
+        for thread in all_threads():
+            again = again or (thread.tid, thread.started) not in seen
+            seen.add((thread.tid, thread.started))
+            if thread.cpus != old or thread.tid in stuck:
+                continue
+            again = True
+            why = _set(thread.tid, new)
+            if why == "":
+                moved += 1
+            elif why is not None:
+                stuck.add(thread.tid)
+                problem = problem or why
+        if not again:
+            return Moves(moved, problem)
+    return Moves(moved, problem or f"threads were still being started when all had been looked at {_MOST_PASSES} times")
+
+
+def _set(tid: int, cpus: frozenset[int]) -> str | None:
+    """Sets a mask. Returns why it has another one now; empty if it has this one; None if the thread has ended."""
+    try:
+        os.sched_setaffinity(tid, cpus)
+        now = frozenset(os.sched_getaffinity(tid))
+    except ProcessLookupError:
+        return None
+    except OSError as error:
+        return f"thread {tid}: {error.strerror}"
+    if now == cpus:
+        return ""
+    return f"thread {tid} has the mask {cpu_lists.text_of(now)} instead of {cpu_lists.text_of(cpus)}"
+
+
+def _started(tid: int) -> int:
+    """Returns field 22 of stat (proc(5)), counted from behind the name, which may contain blanks and brackets."""
+    with open(f"/proc/self/task/{tid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def _library_of(tid: int) -> str:
+    """Returns the name of the library that holds a sleeping thread's program counter; empty if that is the C library,
+    where every thread may wait, or if it is not known."""
+    try:
+        with open(f"/proc/self/task/{tid}/syscall") as file:
+            counter = int(file.read().split()[-1], 16)  # "running" if it does not sleep
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            for line in maps:
+                low, _, rest = line.partition("-")
+                if int(low, 16) <= counter < int(rest.split(" ", 1)[0], 16):
+                    name = line.rstrip("\n").rpartition("/")[2] if "/" in line else ""
+                    return "" if name.startswith(("libc.so", "libc-", "libpthread", "ld-")) else name
+    except (OSError, ValueError):
+        pass
+    return ""

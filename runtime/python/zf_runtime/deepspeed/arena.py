@@ -1,0 +1,303 @@
+"""Keeps ZeRO's flat fp32 partitions in an arena of the runtime, and steps them there."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple
+
+import torch
+
+from ..binding import moved_threads
+from ..errors import ZfWorkerDied
+from ..native import abi
+from ..native.cuda import HostRegistration
+from ..native.group import Group
+from ..native.runtime import Runtime
+from .frames import is_running
+
+COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+MODES = ("wait", "late", "zenflow")
+#: What a partition's moments are called in the optimizer's state. ZenFlow has the second set.
+MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
+
+
+@dataclasses.dataclass
+class Partition:
+    """A flat fp32 partition of this rank, as ZeRO made it."""
+
+    param: torch.Tensor  #: fp32, on the CPU, one dimension
+    copy_dtype: torch.dtype  #: the element type that ZeRO copies the result to
+    adamw: bool
+    first_element: int = 0  #: the number of its first element, for moments in bf16
+
+
+class Owed:
+    """What a step multiplied gradients with, and ZeRO would have multiplied them with in place."""
+
+    def __init__(self, factor: float):
+        self.factor = factor
+        self.unpaid = torch.ones(1)  # a tensor, so that one call multiplies the gradients and clears it
+
+    @property
+    def paid(self) -> bool:
+        return self.factor == 1.0 or self.unpaid.item() == 0
+
+
+def hand_out(mine: torch.Tensor) -> torch.Tensor:
+    """Returns another tensor over the same memory, for the optimizer and the program. They may give it other memory
+    through `.data`: ours keeps its own."""
+    tensor = torch.empty(0, dtype=mine.dtype)
+    tensor.data = mine
+    return tensor
+
+
+def is_over(mine: torch.Tensor, given: torch.Tensor | None) -> bool:
+    """Returns whether a tensor of the program still lies in the arena, where ours does."""
+    return given is not None and given.data_ptr() == mine.data_ptr()
+
+
+class Slot:
+    """A partition that lies in the arena: a group of the runtime. Its tensors are never handed out: see hand_out()."""
+
+    def __init__(self, index: int, runtime: Runtime, param: torch.Tensor):
+        self.index = index
+        self.param = param
+        self.grad_scale = 1.0  #: of the next step
+        self.owed: dict[int, Owed] = {}  #: by the address of a gradient buffer: see fused.py
+        self.master = runtime.tensor(index, abi.PARAMS)
+        group = runtime.groups[index]
+        self.grads = [runtime.tensor(index, kind) for kind in (abi.GRADS_0, abi.GRADS_1)[:group.grad_buffers]]
+        sets = [(abi.MOMENT_1, abi.MOMENT_2), (abi.MOMENT_1_SET_1, abi.MOMENT_2_SET_1)][:group.moment_sets]
+        self.moments = [runtime.tensor(index, kind) for kinds in sets for kind in kinds]
+        result = abi.STALE if group.stale else abi.COPY if group.copy_type else None
+        self.result = None if result is None else runtime.tensor(index, result)  #: the last step's, for ZeRO's copy
+
+    @property
+    def transferred(self) -> list[torch.Tensor]:
+        """The arrays that are copied to or from the GPU. Moments are not."""
+        return [self.master, *self.grads, *([] if self.result is None else [self.result])]
+
+    def take_grad_scale(self) -> float:
+        scale, self.grad_scale = self.grad_scale, 1.0
+        return scale
+
+
+class Noted(NamedTuple):
+    """A step that submit() hands over."""
+
+    slot: Slot
+    scalars: tuple[Any, ...]  #: the members of zf_scalars, which have the step's number, too
+
+
+class FlatArena:
+    """The partitions of one ZeRO optimizer in the arena of one Runtime.
+
+    mode "wait": there is one gradient buffer, and step() returns when the step is done. "late": step() only notes the
+    step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow":
+    note() and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
+
+    in_step() runs a step. It may be interrupted by an exception, as of a signal handler. wait() then waits for all that
+    was handed over, and settle() takes back the counts of what was not. A signal handler that calls them and lets the
+    step go on loses nothing.
+
+    It is not thread-safe, like the optimizer above it.
+    """
+
+    def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32"):
+        assert mode in MODES
+        zenflow = mode == "zenflow"
+        groups = []
+        for partition in partitions:
+            copy_type = COPY_TYPES.get(partition.copy_dtype)
+            groups.append(Group(elements=partition.param.numel(), mode="adamw" if partition.adamw else "adam",
+                                copy_type=copy_type, stale=zenflow and copy_type is None,
+                                moment_sets=2 if zenflow else 1, grad_buffers=1 if mode == "wait" else 2,
+                                state_format=state, first_element=partition.first_element))
+        self.mode = mode
+        self.state = state
+        self.runtime = Runtime(groups=groups, **options)
+        self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
+        self._at = {slot.master.data_ptr(): slot for slot in self.slots}
+        self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
+        self._before: list[Any] | None = None  # the counts at the beginning of a step; None outside
+        self._noted: list[Noted] = []
+        self._handed_over = False  # a submission may be under way
+        self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
+        self._result_is_old = True  # somebody else has written the masters since the last step
+        self.registration: HostRegistration | None = None
+        self.before_first_step: Callable[[], None] | None = None
+
+    def register(self) -> str:
+        """Pins the arena for CUDA. Returns why memory stays pageable; "" if it is pinned."""
+        self.registration = HostRegistration(array for slot in self.slots for array in slot.transferred)
+        return self.registration.note
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._at)
+
+    def slot_of(self, params: torch.Tensor) -> Slot | None:
+        """Returns the slot whose master parameters these are; None if they lie elsewhere."""
+        return self._at.get(params.data_ptr())
+
+    def step(self, slot: Slot, scalars: tuple[Any, ...], grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
+        """Does a step of a partition, or notes it in mode late. Gradients that lie elsewhere are copied into the arena,
+        and so are moments."""
+        self.wait()
+        if self.mode == "wait":
+            self._noted = []  # of a step() that failed
+        self.adopt(slot, moments)
+        self.adopt_gradients(slot, self._buffer, grads)
+        self.note(slot, scalars)
+        if self.mode == "wait":
+            self.submit(0)
+            self.wait()
+        moved_threads.look(scalars[-1])
+
+    def adopt(self, slot: Slot, moments: Sequence[torch.Tensor | None]) -> None:
+        """Copies moments that lie elsewhere into the arena: a checkpoint was loaded, or the program gave them other
+        memory. Where there are none, they begin at zero. The given tensors lie in the arena from then on. If the arena
+        has moments of another type, other tensors take their places in the optimizer's state."""
+        for name, mine, given in zip(MOMENTS, slot.moments, moments):
+            if is_over(mine, given):
+                continue
+            self.wait()
+            with torch.no_grad():
+                mine.zero_() if given is None else mine.copy_(given.reshape(-1))
+            if given is not None and given.dtype == mine.dtype:
+                given.data = mine
+            else:
+                self.state_of(slot)[name] = hand_out(mine)
+
+    def adopt_gradients(self, slot: Slot, buffer: int, given: torch.Tensor) -> None:
+        """Copies gradients that lie elsewhere into a buffer of the arena. The given tensor stays where it is."""
+        if not is_over(slot.grads[buffer], given):
+            slot.grads[buffer].copy_(given.reshape(-1))
+
+    def _adopt_masters(self) -> None:
+        """Copies masters that the program gave other memory into the arena, where they lie from then on."""
+        for slot in self.slots:
+            if not is_over(slot.master, slot.param):
+                with torch.no_grad():
+                    slot.master.copy_(slot.param)
+                slot.param.data = slot.master
+                self.masters_written()
+
+    def note(self, slot: Slot, scalars: tuple[Any, ...]) -> None:
+        """Remembers a step of a partition for submit()."""
+        if self.before_first_step is not None:
+            first, self.before_first_step = self.before_first_step, None
+            first()
+        self._noted.append(Noted(slot, scalars))
+
+    def submit(self, buffer: int) -> None:
+        """Hands over the steps that were noted, with the gradients of a buffer."""
+        # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
+        # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
+        self._handed_over = True
+        self.runtime.submit([noted.slot.index for noted in self._noted], buffer=buffer,
+                            scalars=[noted.scalars for noted in self._noted])
+        self._noted = []
+
+    def in_step(self, step: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """Runs a step of the optimizer. It counts in its state before it calls us."""
+        self._begin()
+        result = step(*args, **keywords)
+        self._before = None  # all that it counted was handed over
+        return result
+
+    def _begin(self) -> None:
+        self._take_back()
+        self._adopt_masters()
+        for slot in self.slots:
+            slot.grad_scale = 1.0  # of a step that was interrupted
+        before = [self.state_of(slot).get("step") for slot in self.slots]
+        for slot, count in zip(self.slots, before):
+            if count is not None and self.runtime.step(slot.index) != int(count):  # after a checkpoint was loaded
+                self.runtime.set_step(slot.index, int(count))
+        self._before = before
+
+    def settle(self) -> None:
+        """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
+        over. A signal handler in a step that goes on only waits."""
+        if is_running(self.in_step):
+            self.wait()
+        else:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        self.wait()
+        for slot, count in zip(self.slots, self._before or []):
+            state = self.state_of(slot)
+            if state.get("step") != count and self.runtime.step(slot.index) != state.get("step"):
+                if count is None:
+                    state.pop("step")
+                else:
+                    state["step"] = count
+        self._noted = []
+        self._before = None
+
+    def masters_written(self) -> None:
+        """Says that somebody else has written the masters: in mode late the next step must not publish an older
+        result."""
+        self._result_is_old = True
+
+    def before_late_step(self) -> None:
+        """Brings forward the result of the step before, which is published next."""
+        if self._result_is_old:
+            for slot in self.slots:
+                if slot.result is not None:
+                    slot.result.copy_(slot.master)
+            self._result_is_old = False
+
+    def submit_and_turn(self, turned: Callable[[], Any] = lambda: None) -> None:
+        """Lets ZeRO write the next gradients to the other buffer, and then hands over what was noted. turned() tells
+        ZeRO of it. If that is interrupted, ZeRO goes on with the buffer that it has."""
+        if not self._noted:
+            return
+        buffer = self._buffer
+        try:
+            self._turn(buffer ^ 1)
+            turned()
+        except BaseException:
+            self._turn(buffer)
+            turned()
+            raise
+        self.submit(buffer)
+
+    def _turn(self, buffer: int) -> None:
+        for slot in self.slots:
+            slot.param.grad = hand_out(slot.grads[buffer])
+        self._buffer = buffer
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until all that was submitted is done. Raises ZfTimeout after `timeout` seconds."""
+        if self._handed_over:
+            self.runtime.wait(timeout=timeout)
+            self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
+
+    def drop_views(self) -> None:
+        """Gives up all tensors over the arena, so that its memory is freed. Call it after close(), if nobody uses the
+        partitions any more."""
+        for slot in self.slots:
+            self.state_of(slot).clear()
+            slot.param.data, slot.param.grad = torch.empty(0), None
+            slot.master, slot.grads, slot.moments, slot.result = torch.empty(0), [], [], None
+
+    def close(self) -> None:
+        """Finishes what was submitted and ends the process. The tensors stay readable. The second call does nothing."""
+        if self.runtime.closed:
+            return
+        self._at.clear()  # from now on the step is in place, and what was fused is ZeRO's again
+        if self.runtime.forked:  # process and memory are the parent's
+            self.runtime.close()
+            return
+        try:
+            with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it
+                self.wait()
+        finally:
+            if self.registration is not None:
+                self.registration.release()
+            self.runtime.close()

@@ -1,0 +1,90 @@
+"""Puts the partitions of a ZeRO optimizer into an arena, from outside DeepSpeed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..errors import ZfError
+from . import fused
+from .arena import MOMENTS, FlatArena, Partition, hand_out
+from .closing import close_with, end_abandoned
+from .late import make_late
+from .layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
+from .messages import count, describe, say
+from .operator import CpuAdamOperator
+from .pinning import pin, unpin, zeros_like
+from .skipped import announce_skipped_steps
+from .waiting import make_others_wait
+
+
+def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -> None:
+    """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
+    all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
+    what it did, or why not and who steps. state: of the partitions, "fp32" or "bf16"."""
+    end_abandoned()
+    announce_skipped_steps(zero)
+    partitions: list[Partition] = []
+    try:
+        optimizer = cpu_adam_of(zero)
+        if is_superoffload(zero):
+            optimizer.ds_opt_adam.use_own()
+        partitions = partitions_of(zero, optimizer, mode, state)
+        for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
+            unpin(partition.param.grad)
+            partition.param.grad = None
+        arena = FlatArena(partitions, mode, options, state)
+    except (Unsupported, ZfError) as reason:
+        for partition in partitions:
+            partition.param.grad = zeros_like(partition.param, zero)
+        note = ", and mode \"late\" has no effect" if mode == "late" else ""
+        note += "" if state == "fp32" else f", with its state in fp32 and not in {state}"
+        if not _announce_muon(zero, note):
+            say(f"{reason}. {_who_steps(zero)}{note}")
+        return
+    for slot in arena.slots:
+        with torch.no_grad():
+            slot.master.copy_(slot.param)
+        unpin(slot.param)
+        slot.param.data = slot.master
+        slot.param.grad = hand_out(slot.grads[0])
+        optimizer.state[slot.param] = {"step": 0} | dict(zip(MOMENTS, map(hand_out, slot.moments)))
+    optimizer.ds_opt_adam.arena = arena
+    if stage_of(zero) == 3:
+        fused.fuse_stage_3(zero, arena)
+    else:
+        fused.fuse_stage_1_and_2(zero, arena)
+    make_others_wait(zero, optimizer, arena)
+    if mode == "late":
+        make_late(zero, arena)
+    finish(zero, arena)
+
+
+def _who_steps(zero: Any) -> str:
+    """Returns who steps a ZeRO optimizer that has no arena."""
+    operator = getattr(getattr(zero, "optimizer", None), "ds_opt_adam", None)
+    if not isinstance(operator, CpuAdamOperator) or is_superoffload(zero):
+        return "DeepSpeed's own optimizer is used"
+    return "There is no optimizer process: DeepSpeedCPUAdam steps in the training process"
+
+
+def _announce_muon(zero: Any, note: str) -> bool:
+    """Returns whether the optimizer is DeepSpeed's Muon with a DeepSpeedCPUAdam of ours for its other parameters. That
+    says at its first step who steps which."""
+    operator = getattr(getattr(getattr(zero, "optimizer", None), "aux_optimizer", None), "ds_opt_adam", None)
+    if not isinstance(operator, CpuAdamOperator):
+        return False
+    params = [param for group in getattr(zero, "fp16_groups", None) or zero.bit16_groups for param in group]
+    muon, adam = (count(sum(getattr(param, "ds_numel", param.numel()) for param in params
+                            if bool(getattr(param, "use_muon", False)) is wanted)) for wanted in (True, False))
+    operator.introduction = (f"Muon steps {muon} of this model (use_muon is true) by DeepSpeed's own code, and "
+                             f"DeepSpeedCPUAdam steps the other {adam} in place{note}")
+    return True
+
+
+def finish(zero: Any, arena: FlatArena) -> None:
+    """Pins the arena if there is a GPU, ends the optimizer process with the engine, and says what runs."""
+    close_with(zero, arena)
+    note = pin(arena) if torch.cuda.is_initialized() else ""
+    say(describe(arena) + (f"; {note}" if note else ""))

@@ -1,0 +1,110 @@
+"""Steps a tensor of DeepSpeedCPUAdam where it is, through the local engine. The bits are those of DeepSpeed's own
+operator: its factors are fp32, and so is each operation that makes them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, NamedTuple
+
+import torch
+
+from ..binding import moved_threads
+from ..errors import ZfError
+from ..native import abi, local_calls
+from ..native.scalars import fp32, need_finite
+from ..optim.tensors.eligibility import TYPES
+from .powers import Powers
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]  #: parameter, gradient and both moments
+
+
+def engine() -> str:
+    """Returns with how many threads and which instructions the engine steps. Raises ZfError if it cannot be opened."""
+    found = local_calls.engine().statistics()
+    return f"{found.threads} thread{'' if found.threads == 1 else 's'}, {found.isa.decode()}"
+
+
+def refusal(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor) -> str:
+    """Returns "" if the engine takes these tensors, or why DeepSpeed's own operator has to: "parameters that …".
+
+    Raises ZfError for what that operator does not step either, or where it would touch memory that is not theirs."""
+    tensors = params, grads, exp_avg, exp_avg_sq
+    _need_what_deepspeed_steps(*tensors)
+    for tensor in tensors:
+        if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+            return f"parameters, gradients or moments of type {type(tensor).__name__}"
+    _need_memory(tensors)
+    if params.dtype is not torch.float32:
+        return f"parameters of {_name(params)}"
+    for tensor in (params, exp_avg, exp_avg_sq):
+        if not tensor.is_contiguous():
+            return ("parameters or moments with strides of their own: it steps a copy of those, and they stay as they "
+                    "are. Use contiguous ones")
+    if any(tensor.data_ptr() % tensor.element_size() for tensor in tensors):
+        return "parameters, gradients or moments at addresses that are no multiple of an element's size"
+    return ""
+
+
+def _need_what_deepspeed_steps(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor,
+                               exp_avg_sq: torch.Tensor) -> None:
+    """Raises ZfError unless these lengths, types and places go together."""
+    elements = params.numel()
+    if not grads.numel() == exp_avg.numel() == exp_avg_sq.numel() == elements:
+        raise ZfError(f"a parameter of {elements} elements has a gradient of {grads.numel()} and moments of "
+                      f"{exp_avg.numel()} and {exp_avg_sq.numel()}: it was replaced through .data; set its gradient to "
+                      "None and remove its state, optimizer.state.pop(parameter)")
+    if params.dtype not in TYPES:
+        raise ZfError(f"a parameter is of {_name(params)}: DeepSpeedCPUAdam steps float32, bfloat16 and float16")
+    if grads.dtype is not params.dtype:
+        raise ZfError(f"a parameter of {_name(params)} has a gradient of {_name(grads)}: give it one of its own type")
+    if exp_avg.dtype is not exp_avg_sq.dtype or exp_avg.dtype not in (torch.float32, params.dtype):
+        raise ZfError(f"a parameter of {_name(params)} has moments of {_name(exp_avg)} and {_name(exp_avg_sq)}: both "
+                      "must be float32, or both of the parameter's type")
+    for tensor in (params, grads, exp_avg, exp_avg_sq):
+        if not tensor.is_cpu or tensor.layout is not torch.strided:
+            raise ZfError("a parameter, its gradient or its moments are sparse, or not on the CPU: DeepSpeedCPUAdam "
+                          "steps dense ones on the CPU")
+
+
+def _need_memory(tensors: Tensors) -> None:
+    if any(tensor.data_ptr() == 0 for tensor in tensors):
+        raise ZfError(f"a parameter of {tensors[0].numel()} elements, its gradient or its moments have no memory: "
+                      "their storage was freed. Give it memory again before the step")
+
+
+class Settings(NamedTuple):
+    """What a call of the operator is told beside the betas."""
+
+    lr: float
+    eps: float
+    weight_decay: float
+    bias_correction: bool
+
+
+def scalars(powers: Powers, adamw: bool, settings: Settings, grad_scale: float = 1.0) -> tuple[Any, ...]:
+    """Returns the members of zf_scalars for the step that has made these powers. DeepSpeed ignores a weight decay below
+    0."""
+    need_finite(lr=settings.lr, beta1=powers.betas[0], beta2=powers.betas[1], eps=settings.eps,
+                weight_decay=settings.weight_decay)
+    (beta1, beta2), decay, rate = powers.betas, fp32(max(settings.weight_decay, 0.0)), fp32(settings.lr)
+    bias1, bias2 = (fp32(1 - power) if settings.bias_correction else 1.0 for power in powers.values)
+    if bias1 <= 0 or bias2 <= 0:
+        raise ZfError(f"step {powers.step} with betas {beta1:g} and {beta2:g} has no bias correction: steps count from "
+                      "1 on, and a beta is less than 1 in fp32")
+    return (beta1, 1 - beta1, beta2, 1 - beta2, settings.eps, 1 / fp32(math.sqrt(bias2)), -rate / bias1,
+            -rate * decay if adamw else decay, grad_scale, abi.ADAMW if adamw else abi.ADAM, 0, powers.step)
+
+
+def step(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor,
+         scalars: tuple[Any, ...], counter: ctypes.c_float) -> None:
+    """Steps tensors that refusal() has taken. The counter grows by 1 then."""
+    grads = grads.contiguous()  # as DeepSpeed's operator reads them
+    tensor = abi.Tensor(p=params.data_ptr(), g=grads.data_ptr(), state=(exp_avg.data_ptr(), exp_avg_sq.data_ptr()),
+                         elements=params.numel(), grad_type=abi.F32)
+    local_calls.engine().step_one(tensor, abi.Scalars(*scalars), counter, torch.get_num_threads())
+    moved_threads.look(int(counter.value))
+
+
+def _name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

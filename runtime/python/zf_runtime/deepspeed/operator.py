@@ -1,0 +1,191 @@
+"""Stands in for DeepSpeed's compiled CPU Adam operator."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
+
+import torch
+
+from ..errors import ZfError
+from . import local_step
+from .call import OptimizerState
+from .messages import say_once
+from .powers import Powers
+
+if TYPE_CHECKING:
+    from .arena import FlatArena
+
+
+# How the names of all functions of DeepSpeed's operator begin that ours does not have.
+OWN_FUNCTIONS = ("adam_", "zenflow_adam_")
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _without_dynamo(function: _Function) -> _Function:
+    """Keeps torch.compile out of a function. torch 1 has no dynamo."""
+    return cast(_Function, getattr(torch, "_disable_dynamo", lambda same: same)(function))
+
+
+class CpuAdamOperator:
+    """What DeepSpeedCPUAdam calls in the place of its compiled operator. Each optimizer has one.
+
+    The native optimizer steps a partition that lies in `arena`. The local engine steps other tensors where they are, if
+    they are fp32 and contiguous. DeepSpeed's own operator steps the rest, and everything after use_own(). `load`
+    compiles and loads that operator at the first such call. So a job that never makes such a call needs no compiler.
+
+    The powers of beta follow from all calls in their order, whoever steps, as they do in DeepSpeed."""
+
+    def __init__(self, load: Callable[[], Any]):
+        self.arena: FlatArena | None = None
+        self.introduction = "DeepSpeedCPUAdam steps in place"
+        self._load = load
+        self._compiled: Any = None
+        self._states: dict[int, OptimizerState] = {}
+        self._uses_own = False
+        self._is_open = False  # the local engine
+        self._engine_error = ""
+
+    def create_adam(self, optimizer_id: int, *settings: Any) -> int:
+        self._states[optimizer_id] = OptimizerState(settings)
+        if self._compiled is not None:
+            self._compiled.create_adam(optimizer_id, *settings)
+        return 0
+
+    def destroy_adam(self, optimizer_id: int) -> int:
+        self._states.pop(optimizer_id, None)
+        if self._compiled is not None:
+            self._compiled.destroy_adam(optimizer_id)
+        return 0
+
+    @_without_dynamo
+    def adam_update(self, optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, eps: float,
+                    weight_decay: float, bias_correction: bool, params: torch.Tensor, grads: torch.Tensor,
+                    exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor) -> int:
+        state = self._states.get(optimizer_id)
+        if state is None:
+            raise ZfError(f"there is no DeepSpeedCPUAdam number {optimizer_id}: it was destroyed, or never made")
+        settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
+        step, betas, tensors = _whole(step), (float(beta1), float(beta2)), (params, grads, exp_avg, exp_avg_sq)
+        call = state.next(step, betas, settings)
+        if params.numel() == 0:  # a rank without a part of this group
+            state.last = call
+        elif (arena := self.arena) is not None and (slot := arena.slot_of(params)) is not None:
+            arena.step(slot, call.scaled(slot.take_grad_scale()), grads, (exp_avg, exp_avg_sq))
+            state.last = call
+        elif self._steps_in_place(tensors):
+            state.step_in_place(call, tensors)
+        else:
+            self._bring_up(optimizer_id, state)
+            self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction, *tensors)
+            state.last = call
+            state.own_powers = call.powers
+        return 0
+
+    def use_own(self) -> None:
+        """Lets DeepSpeed's own operator step everything that does not lie in the arena."""
+        self._uses_own = True
+
+    @property
+    def own(self) -> Any:
+        """DeepSpeed's own operator, compiled and loaded. Raises ZfError if that cannot be."""
+        if self._compiled is None:
+            try:
+                compiled = self._load()
+            except Exception as error:
+                first = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+                reason = f" ({self._engine_error})" if self._engine_error else ""
+                raise ZfError(f"DeepSpeed's own operator is needed here{reason}, and it cannot be compiled: {first}. "
+                              "Install g++ and ninja; docs/deepspeed.md names what is stepped without them") from error
+            for optimizer_id, state in self._states.items():
+                compiled.create_adam(optimizer_id, *state.settings)
+            self._compiled = compiled
+        return self._compiled
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Returns a function that calls the one of DeepSpeed's operator that has this name, such as adam_rollback. From
+        its first call on that operator steps, too."""
+        if not name.startswith(OWN_FUNCTIONS):
+            raise AttributeError(f"DeepSpeed's CPU Adam operator has no {name} that zf_runtime knows")
+
+        def call_own(*args: Any, **keywords: Any) -> Any:
+            function = getattr(self.own, name)
+            self.use_own()
+            return function(*args, **keywords)
+
+        return call_own
+
+    def _steps_in_place(self, tensors: local_step.Tensors) -> bool:
+        """Returns whether the local engine steps these tensors. Says in one line who steps, once."""
+        if self._uses_own:
+            return False
+        reason = local_step.refusal(*tensors)
+        if reason:
+            say_once(f"DeepSpeed's own operator steps {reason}")
+        return not reason and (self._is_open or self._open_engine())
+
+    def _open_engine(self) -> bool:
+        """Opens the local engine, and returns whether it can be opened. If not, DeepSpeed's own operator steps."""
+        try:
+            say_once(f"{self.introduction}: {local_step.engine()}")
+        except ZfError as error:  # no library, or a plan that is broken
+            self._engine_error = str(error)
+            say_once(f"{error}. DeepSpeed's own operator steps")
+            self.use_own()
+            return False
+        self._is_open = True
+        return True
+
+    def _bring_up(self, optimizer_id: int, state: OptimizerState) -> None:
+        """Gives DeepSpeed's own operator the powers of beta that it would have if it had made all steps. They are not
+        known until the step that follows is done: an exception lets the next call calculate them anew."""
+        nothing = torch.empty(0)
+
+        def call(step: int, betas: tuple[float, float]) -> None:
+            self.own.adam_update(optimizer_id, step, 0.0, *betas, 0.0, 0.0, False, nothing, nothing, nothing, nothing)
+
+        its, powers = state.own_powers, state.last.powers
+        state.own_powers = None
+        if its == powers:
+            return
+        if its is None or its.step > powers.step or powers._replace(step=its.step, values=its.values) != its:
+            call(0, (2.0, 2.0))  # betas that nobody has, so that the next powers are calculated anew
+            its = Powers(step=powers.first - 1)
+        for step in range(its.step + 1, powers.step + 1):
+            call(step, powers.betas)
+
+
+def _whole(step: Any) -> int:
+    """Returns the number of a step, which may come as a tensor. Raises ZfError if it is none."""
+    try:
+        number = int(step)
+    except (ValueError, OverflowError):  # nan, infinite
+        number = -1
+    if number < 0 or number != step:
+        raise ZfError(f"the number of a step is {step}: set state[parameter][\"step\"] to a whole number, 0 or more")
+    return number
+
+
+def deferred(builder: Any) -> type:
+    """Returns a class that takes the place of an operator's builder: load() returns a CpuAdamOperator and compiles
+    nothing yet."""
+
+    class DeferredBuilder(builder):  # type: ignore[misc]
+        def load(self, *args: Any, **keywords: Any) -> CpuAdamOperator:
+            return CpuAdamOperator(lambda: builder.load(self, *args, **keywords))
+
+    return DeferredBuilder
+
+
+def with_own(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a step of DeepSpeedCPUAdam's for SuperOffload, which goes to DeepSpeed's own operator: only that can roll
+    it back."""
+
+    @functools.wraps(step)
+    def step_with_own(optimizer: Any, *args: Any, **keywords: Any) -> Any:
+        if isinstance(optimizer.ds_opt_adam, CpuAdamOperator):
+            optimizer.ds_opt_adam.use_own()
+        return step(optimizer, *args, **keywords)
+
+    return step_with_own

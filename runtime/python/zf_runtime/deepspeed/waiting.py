@@ -1,0 +1,137 @@
+"""Lets everything outside the step wait for it before it reads or writes state or gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any, Callable
+
+import torch
+
+from . import fused
+from .arena import FlatArena
+from .layout import READERS, RESTORER, WRITERS, stage_of
+
+# Functions that read or write gradients from outside: of a ZeRO optimizer of stage 3, and of a parameter of the others.
+GRADIENTS = ("get_fp32_grad_for_param", "set_fp32_grad_for_param", "get_local_fp32_grad_for_param",
+             "set_local_grad_for_param", "update_fp32_grad_for_param_vectorized", "get_fp32_grad_partitions")
+PARAM_GRADIENTS = ("get_full_hp_grad", "set_full_hp_grad")
+
+
+def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
+    """Lets everything that reads or writes the optimizer's state from outside wait for the step that is under way. In
+    mode "wait" that is only a signal handler, or a program that was interrupted."""
+
+    arena.state_of = lambda slot: optimizer.state.get(slot.param, {})
+
+    def before_writing() -> None:
+        arena.wait()
+        arena.masters_written()  # before, too: the function may be interrupted
+
+    def loaded() -> None:
+        """Takes over the moments that a checkpoint has brought."""
+        for slot in arena.slots:
+            state = optimizer.state.get(slot.param, {})
+            if "exp_avg" in state:
+                arena.adopt(slot, (state["exp_avg"], state["exp_avg_sq"]))
+
+    wrap(optimizer, ("state_dict",), arena.settle)
+    wrap(optimizer, ("load_state_dict",), arena.settle, loaded)
+    if arena.state != "fp32":
+        give_fp32(zero, optimizer)
+    wrap(zero, ("state_dict", "load_state_dict"), arena.settle)  # ZeRO's own step() calls neither
+    wrap(zero, READERS[stage_of(zero)], arena.wait)
+    wrap(zero, (*WRITERS[stage_of(zero)], RESTORER), before_writing, arena.masters_written)
+    settle = fused.settler(zero, arena)
+    wrap(zero, GRADIENTS, settle)
+    wrap(zero, ("reset_cpu_buffers",), fused.settler_after_overflow(zero, settle))
+    if arena.mode == "wait":
+        make_step_count(zero, arena)
+    if stage_of(zero) == 2:
+        make_params_wait(zero, arena, settle)
+
+
+def give_fp32(zero: Any, optimizer: Any) -> None:
+    """Lets what reads moments in bf16 from outside get fp32 instead, made when it asks: checkpoints, and in stage 3 the
+    functions behind safe_get_full_optimizer_state() and its like. (In stages 1 and 2 these copy to fp32 themselves.)
+    What they write is rounded to nearest."""
+    saved = optimizer.state_dict
+    optimizer.state_dict = functools.wraps(saved)(
+        lambda *args, **keywords: {name: _widened(value) if name == "state" else value
+                                   for name, value in saved(*args, **keywords).items()})
+    base = getattr(zero, "_get_base_optimizer_state", None)
+    if base is not None:
+        zero._get_base_optimizer_state = functools.wraps(base)(lambda: _widened(base()))
+    partition = getattr(zero, "_get_fp32_opt_state_partition", None)
+    if partition is None:
+        return
+
+    @functools.wraps(partition)
+    def in_fp32(param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
+        part, group = partition(param, release_swap_buffers, optim_state_key)
+        return (part.float() if release_swap_buffers else part), group  # else it is written
+
+    zero._get_fp32_opt_state_partition = in_fp32
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _widened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_widened(each) for each in value]
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.bfloat16 else value
+
+
+def make_step_count(zero: Any, arena: FlatArena) -> None:
+    """Notes when ZeRO's step() begins and ends, so that one that was interrupted is known. Such a one ends only when
+    its gradients are no longer read: the next backward writes to them. (A late step does both by itself.)"""
+    step = zero.step
+
+    @functools.wraps(step)
+    def counted_step(*args: Any, **keywords: Any) -> Any:
+        try:
+            return arena.in_step(step, *args, **keywords)
+        except BaseException:
+            arena.wait()
+            raise
+
+    zero.step = counted_step
+
+
+def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = lambda: None) -> None:
+    """Does the same for the functions that stages 1 and 2 give each model parameter, for safe_get_full_fp32_param() and
+    its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
+    link = zero._link_all_hp_params
+
+    def before_writing() -> None:
+        arena.wait()
+        arena.masters_written()  # before, too: the function may be interrupted
+
+    @functools.wraps(link)
+    def link_all_hp_params(*args: Any, **keywords: Any) -> None:
+        link(*args, **keywords)
+        for param in (param for group in zero.bit16_groups for param in group):
+            wrap(param, ("get_full_hp_param",), arena.wait)
+            wrap(param, ("set_full_hp_param",), before_writing, arena.masters_written)
+            wrap(param, PARAM_GRADIENTS, settle)
+
+    zero._link_all_hp_params = link_all_hp_params
+
+
+def wrap(owner: Any, names: Iterable[str], before: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> None:
+    """Calls before() ahead of those functions of an object, and after() behind them."""
+    for name in names:
+        function = getattr(owner, name, None)
+        if function is not None:
+            setattr(owner, name, _between(before, function, after))
+
+
+def _between(before: Callable[[], Any], function: Any, after: Callable[[], Any]) -> Any:
+    @functools.wraps(function)
+    def between(*args: Any, **keywords: Any) -> Any:
+        before()
+        result = function(*args, **keywords)
+        after()
+        return result
+
+    return between

@@ -1,0 +1,117 @@
+"""Owns one zf_runtime handle, and keeps its memory as long as a view of it exists.
+
+zf_close unmaps the arena, and the next use of a NumPy or torch view of unmapped memory would crash the process.
+Therefore every view holds the handle: the optimizer process ends at close(), and the memory is freed with the last
+view.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+
+from ..errors import ZfError
+from . import abi
+from .library import check, library
+from .stats import Stats, stats_of
+from .torch_threads import torch_threads
+
+
+class Handle:
+    """An opened runtime. Any thread may use it; call close() when no other call runs."""
+
+    def __init__(self, options: abi.Options, groups: ctypes.Array[abi.Group]):
+        self._library = library()  # first: __del__ needs it
+        self._lock = threading.RLock()  # a finalizer may run inside any of our own calls
+        self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
+        self._buffers = 0  # memory objects that are alive
+        self._closing = False
+        self._shares_cpus = False  # see TorchThreads.follow()
+        self._owner = os.getpid()
+        cpus = os.sched_getaffinity(0)
+        try:
+            check(self._library.zf_open(ctypes.byref(options), groups, len(groups), ctypes.byref(self._pointer)))
+        except ZfError:
+            self._pointer = None
+            raise
+        self._shares_cpus = torch_threads.follow(self.stats(), cpus)
+
+    @property
+    def pointer(self) -> ctypes.c_void_p:
+        """The pointer for a call into the library. Raises ZfError after close()."""
+        if self._closing or self._pointer is None:
+            raise ZfError("the runtime is closed")
+        return self._pointer
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closing
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that opened it. The library then returns ZF_ERROR_FORKED."""
+        return os.getpid() != self._owner
+
+    def memory(self, group: int, kind: int) -> ctypes.Array[ctypes.c_char]:
+        """Returns the bytes of an array, as a buffer that keeps this handle's memory alive."""
+        address, size = ctypes.c_void_p(), ctypes.c_size_t()
+        check(self._library.zf_buffer(self.pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
+        assert address.value is not None  # not even for an array without elements
+        buffer = (ctypes.c_char * size.value).from_address(address.value)
+        with self._lock:
+            self._buffers += 1
+        # The callback holds the handle, so the handle lives at least as long as the buffer.
+        weakref.finalize(buffer, self._release).atexit = False
+        return buffer
+
+    def stats(self) -> Stats:
+        raw = abi.sized(abi.Stats)
+        check(self._library.zf_get_stats(self._any_pointer(), ctypes.byref(raw)))
+        return stats_of(raw)
+
+    def close(self) -> None:
+        """Ends the optimizer process. The memory is freed now, or with the last view. The second call does nothing.
+
+        Raises ZfTimeout if the process had not finished and was killed, and ZfWorkerDied if it had died before. The
+        handle is closed in both cases. In a forked child it only refuses further calls: process and memory belong
+        to the parent.
+        """
+        if self.is_forked:  # without the lock, which a thread that the child lacks may have held
+            self._closing = True
+            return
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            cpus = os.sched_getaffinity(0)
+            try:
+                if self._buffers == 0:
+                    self._free()
+                else:
+                    check(self._library.zf_end(self._pointer))
+            finally:
+                torch_threads.go_back(cpus, self._shares_cpus)
+
+    def _any_pointer(self) -> ctypes.c_void_p:
+        if self._pointer is None:
+            raise ZfError("the runtime is closed, and its memory is freed")
+        return self._pointer
+
+    def _release(self) -> None:
+        if self.is_forked:  # the memory is the parent's, and the lock may be held for ever
+            return
+        with self._lock:
+            self._buffers -= 1
+            if self._buffers == 0 and self._closing and self._pointer is not None:
+                self._library.zf_close(self._pointer)  # close() has already reported its result
+                self._pointer = None
+
+    def _free(self) -> None:
+        pointer, self._pointer = self._pointer, None
+        check(self._library.zf_close(pointer))
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None) is not None and not self.is_forked:
+            self._library.zf_close(self._pointer)

@@ -1,0 +1,347 @@
+"""The C ABI as a Python object: open, views, submit, wait, close."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+from ..errors import ZfTimeout
+from . import abi, checks, views
+from .group import Group
+from .handle import Handle
+from .library import check, library
+from .stats import Stats
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_PIECE_MS = 100  # signals do not end zf_wait: between two pieces Python handles Ctrl-C
+_YEAR_S = 365 * 24 * 60 * 60
+
+
+class Norm(NamedTuple):
+    """The result of submit_norm()."""
+
+    sum_of_squares: float  #: of the gradients without grad_scale
+    finite: bool  #: False if any gradient is infinite or NaN
+
+
+class Runtime:
+    """An optimizer process with its parameters, gradients and moments in shared memory.
+
+    plan: path of a zf-tune plan; None: the environment's ZF_BINDING or ZF_PLAN, which `zf-tune exec` sets.
+    rank: the local rank; None: ZF_RANK, then the launcher's variables, then 0 if the plan has one rank.
+    groups: cannot be added or removed later; a group is named by its index.
+    spin_us: how long a wait stays on its CPU before it sleeps, in microseconds; None: the library's default.
+    start_timeout, close_timeout: in seconds; None: 120 and 10.
+    max_restarts: how often a dead optimizer is restarted within restart_window_s seconds. It finishes the step, with
+    the same result, bit for bit. None: the library's default (3, in 3600 s). 0: never, so that its death ends every
+    wait.
+    chunk_bytes: progress() counts in chunks of this many bytes of copy(), or of params() if there is no copy; None:
+    256 MiB.
+    huge_pages: "try" (a refusal is a note in stats()), "no" or "must" (a refusal is a ZfError): pages of 2 MiB.
+    lock_memory: the same choices: memory that is never swapped out.
+    narrow: the same choices. If `zf-tune exec` started the process on its whole home, its threads get the training
+    CPUs until close(). If torch is imported then and still has the number of threads that exec set, that number
+    follows, too.
+
+    Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
+    until close(). They keep the memory alive: after close() they hold the last values, and nobody reads what is
+    written to them. New views are then refused.
+
+    Threads. Any thread may call submit, set_group, stats and the views. One thread at a time may wait. Call close last.
+
+    fork. A forked child must not use it; the optimizer reads what it writes to a view. There close() only refuses
+    further calls.
+    """
+
+    def __init__(self, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
+                 groups: Sequence[Group] = (), *, spin_us: int | None = None,
+                 start_timeout: float | None = None, close_timeout: float | None = None,
+                 max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "try",
+                 lock_memory: str = "no", narrow: str = "try", restart_window_s: int | None = None):
+        options = abi.sized(
+            abi.Options, abi_version=abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
+            rank=checks.option("rank", rank, checks.INT32_MAX, -1),
+            spin_us=checks.option("spin_us", spin_us, checks.INT32_MAX, -1),
+            start_timeout_ms=_milliseconds("start_timeout", start_timeout),
+            close_timeout_ms=_milliseconds("close_timeout", close_timeout), max_restarts=_restarts(max_restarts),
+            chunk_bytes=checks.option("chunk_bytes", chunk_bytes, checks.UINT64_MAX, 0),
+            huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory),
+            narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s))
+        described = (abi.Group * len(groups))(*(group.as_abi() for group in groups))
+        self._groups = list(groups)
+        self._handle = Handle(options, described)
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except Exception:
+            if kind is None:
+                raise  # else the first exception is the one to read
+
+    def close(self) -> None:
+        """Finishes what is submitted and ends the process. The second call does nothing.
+
+        Raises ZfTimeout if the process had not finished within close_timeout and was killed, and ZfWorkerDied if it
+        had died before. The runtime is closed in all cases."""
+        self._handle.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._handle.is_closed
+
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a forked child of the one that opened the runtime. Such a child must not use it."""
+        return self._handle.is_forked
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The settings that the next submission uses."""
+        return tuple(self._groups)
+
+    def params(self, group: int) -> np.ndarray:
+        """Returns the fp32 master parameters. You may write them while no submission of the group is pending. There are
+        none with split masters: see read_state()."""
+        return self.numpy(group, abi.PARAMS)
+
+    def exp_avg(self, group: int, moment_set: int = 0) -> np.ndarray:
+        """Returns the first moments: fp32, or bf16 (as uint16). Write them only when params() may be written. Set 1
+        needs Group.moment_sets=2."""
+        return self.numpy(group, views.moments_kind(abi.MOMENT_1, moment_set))
+
+    def exp_avg_sq(self, group: int, moment_set: int = 0) -> np.ndarray:
+        """Returns the second moments, likewise."""
+        return self.numpy(group, views.moments_kind(abi.MOMENT_2, moment_set))
+
+    def grads(self, group: int, buffer: int = 0) -> np.ndarray:
+        """Returns gradient buffer 0 or 1, of the group's grad_type (bf16 as uint16, because NumPy has no bf16). You may
+        write it from the end of its last submission to the next."""
+        return self.numpy(group, abi.GRADS_0 + views.grads_buffer(buffer))
+
+    def stale(self, group: int) -> np.ndarray:
+        """Returns the fp32 snapshot of the last step's result; only with Group.stale."""
+        return self.numpy(group, abi.STALE)
+
+    def copy(self, group: int) -> np.ndarray:
+        """Returns the last step's result rounded to Group.copy_type (bf16 as uint16)."""
+        return self.numpy(group, abi.COPY)
+
+    def numpy(self, group: int, kind: int) -> np.ndarray:
+        """Returns a NumPy view of an array, by its kind in zf_runtime.h (ZF_PARAMS is 0)."""
+        return views.as_numpy(*self._array(group, kind))
+
+    def tensor(self, group: int, kind: int) -> Any:
+        """Returns the same view as a torch tensor on the CPU, bf16 as torch.bfloat16."""
+        return views.as_tensor(*self._array(group, kind))
+
+    def _array(self, group: int, kind: int) -> tuple[ctypes.Array[ctypes.c_char], str, int]:
+        """Returns the memory of an array, its element type, and its number of elements."""
+        group, kind = self._index(group), checks.integer("kind", kind, abi.MOMENT_2_SET_1)
+        memory, settings = self._handle.memory(group, kind), self._groups[group]
+        return memory, views.element_type(settings, kind), settings.elements
+
+    def _index(self, group: int) -> int:
+        return checks.index("group", group, len(self._groups))
+
+    def read_state(self, group: int, kind: int, begin: int = 0, count: int | None = None) -> np.ndarray:
+        """Returns a copy of parameters or moments as fp32, in any state format: `count` elements from `begin` on (None:
+        all). kind: that of zf_runtime.h (ZF_PARAMS is 0). Raises ZfBusy while submitted work is not done."""
+        import numpy
+
+        left = max(0, self._groups[self._index(group)].elements - _number("begin", begin))
+        values = numpy.empty(left if count is None else _number("count", count), numpy.float32)
+        self._state_range("zf_read_state", group, kind, begin, len(values), values.ctypes.data)
+        return values
+
+    def write_state(self, group: int, kind: int, values: Any, begin: int = 0) -> None:
+        """Writes parameters or moments from `begin` on, given as fp32. They are rounded to nearest where the state
+        format has fewer bits. Raises ZfBusy while submitted work is not done."""
+        import numpy
+
+        given = numpy.ascontiguousarray(values, numpy.float32)
+        self._state_range("zf_write_state", group, kind, begin, given.size, given.ctypes.data)
+
+    def _state_range(self, function: str, group: int, kind: int, begin: int, count: int, address: int) -> None:
+        """Calls zf_read_state or zf_write_state for `count` floats at an address."""
+        kind = checks.integer("kind", kind, abi.MOMENT_2_SET_1)
+        floats = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
+        check(getattr(library(), function)(self._handle.pointer, self._index(group), kind, _number("begin", begin),
+                                           count, floats))
+
+    def set_group(self, group: int, settings: Group) -> None:
+        """Sets the settings of a group for all later submissions. Only lr, betas, eps, weight_decay, mode,
+        bias_correction and seed may change."""
+        group = self._index(group)
+        check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
+        self._groups[group] = settings
+
+    def submit(self, groups: Sequence[int] | None = None, *, buffer: int = 0, grad_scale: float = 1.0,
+               step: int = 0, scalars: Sequence[tuple[Any, ...]] | None = None,
+               scalars_of: Sequence[int] | None = None) -> int:
+        """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
+
+        buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
+        step: the step's number, from 1, for the bias correction; 0: each group's next.
+        scalars: the members of zf_scalars, each in a tuple: factors in the place of the groups' settings, with the
+        step's number and grad_scale. scalars_of: for each group the index of its scalars; None: one for each.
+        groups and scalars_of may be an array("I"), which takes the least time.
+        Raises ZfBusy if a group's last submission with this buffer is not done; then nothing is submitted."""
+        fields: dict[str, Any] = {"grad_scale": grad_scale, "step": _number("step", step)}
+        if scalars is not None:
+            fields |= {"scalars": (abi.Scalars * len(scalars))(*(abi.Scalars(*members) for members in scalars)),
+                       "scalar_count": len(scalars), "scalars_size": ctypes.sizeof(abi.Scalars)}
+        if scalars_of is not None:
+            wanted = len(self._groups if groups is None else groups)
+            if len(scalars_of) != wanted:
+                raise ValueError(f"scalars_of has length {len(scalars_of)}; the number of groups is {wanted}")
+            fields["scalars_of"] = _words("scalars_of", scalars_of)
+        return self._submit(groups, buffer, **fields)
+
+    def submit_norm(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
+        """Submits the sums of squares of the groups' gradients (None: all groups), and returns a ticket. After wait(),
+        norm() has the sums. A submit() of the same buffer may follow at once."""
+        return self._submit(groups, buffer, grad_scale=1.0, work=abi.NORM)
+
+    def _submit(self, groups: Sequence[int] | None, buffer: int, **fields: Any) -> int:
+        args = abi.sized(abi.SubmitArgs, buffer=views.grads_buffer(buffer), **fields)
+        if groups is not None:
+            if len(groups) == 0:
+                raise ValueError("no groups to submit; None means all of them")
+            args.groups = _words("groups", groups, self._index)
+            args.n_groups = len(groups)
+        ticket = ctypes.c_uint64()
+        check(library().zf_submit(self._handle.pointer, ctypes.byref(args), ctypes.byref(ticket)))
+        return ticket.value
+
+    def wait(self, ticket: int = 0, timeout: float | None = None) -> None:
+        """Waits until a submission and all before it are done. Ticket 0 means everything that is submitted now.
+
+        timeout: in seconds; None: as long as the optimizer lives. Raises ZfTimeout if the work is not done yet, and
+        ZfWorkerDied if the optimizer is dead and max_restarts are used up. Other Python threads run meanwhile, and
+        Ctrl-C works."""
+        ticket = _number("ticket", ticket)
+        if not _ask(lambda ms: library().zf_wait(self._handle.pointer, ticket, ms), timeout):
+            raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
+                            "ZF_TIMEOUT")
+
+    def progress(self, group: int, at_least: int = 0, *, ticket: int = 0, timeout: float | None = None) -> int:
+        """Waits until the group's last step up to `ticket` (0: of those submitted now) has finished at_least elements
+        from the start of the group. Returns how many are finished, which is fewer if `timeout` was too short. They
+        are final: their params, moments, copy and stale may be read while the step goes on.
+
+            sent = 0
+            while sent < n:
+                done = runtime.progress(0, sent + 1)
+                gpu[sent:done].copy_(copy[sent:done], non_blocking=True)
+                sent = done
+        """
+        group, at_least, ticket = self._index(group), _number("at_least", at_least), _number("ticket", ticket)
+        elements = ctypes.c_uint64()
+        _ask(lambda ms: library().zf_progress(self._handle.pointer, ticket, group, at_least, ms,
+                                              ctypes.byref(elements)), timeout)
+        return elements.value
+
+    def norm(self, group: int, buffer: int = 0) -> Norm:
+        """Returns the result of the last submit_norm() of the group's gradients."""
+        total, finite = ctypes.c_double(), ctypes.c_int32()
+        check(library().zf_norm(self._handle.pointer, self._index(group), views.grads_buffer(buffer),
+                                ctypes.byref(total), ctypes.byref(finite)))
+        return Norm(total.value, bool(finite.value))
+
+    def step(self, group: int) -> int:
+        """Returns the number of the group's last step; 0 before the first. Raises ZfBusy while submitted work is not
+        done."""
+        number = ctypes.c_uint64()
+        check(library().zf_get_step(self._handle.pointer, self._index(group), ctypes.byref(number)))
+        return number.value
+
+    def set_step(self, group: int, step: int) -> None:
+        """Sets the number after which the group's next step comes. Raises ZfBusy while submitted work is not done."""
+        check(library().zf_set_step(self._handle.pointer, self._index(group), _number("step", step)))
+
+    def export_state(self, path: str | os.PathLike[str]) -> None:
+        """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. Raises ZfBusy
+        while submitted work is not done, and ZfError if the file cannot be written, or its folder not synced: the text
+        says which."""
+        check(library().zf_export_state(self._handle.pointer, os.fsencode(path)))
+
+    def import_state(self, path: str | os.PathLike[str]) -> None:
+        """Reads such a file back. Training continues from it bit for bit, on any number of threads. Raises ZfStateError
+        if the file is damaged or has other groups; then nothing is changed."""
+        check(library().zf_import_state(self._handle.pointer, os.fsencode(path)))
+
+    def done(self, ticket: int = 0) -> bool:
+        """Returns whether wait(ticket) would return at once."""
+        try:
+            self.wait(ticket, timeout=0)
+        except ZfTimeout:
+            return False
+        return True
+
+    def stats(self) -> Stats:
+        """Returns a reading. Works also after the optimizer has died, and after close() while views exist."""
+        return self._handle.stats()
+
+
+def _ask(call: Callable[[int], int], timeout: float | None) -> bool:
+    """Repeats call(milliseconds) while it returns ZF_TIMEOUT. Returns False after `timeout` seconds."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
+        status = call(min(left_ms, _PIECE_MS))
+        if status != abi.TIMEOUT:
+            check(status)
+            return True
+        if deadline is not None and time.monotonic() >= deadline:
+            return False
+
+
+def _words(name: str, values: Sequence[int], checked: Callable[[int], int] | None = None) -> Any:
+    """Returns indexes as an array for the C ABI, which checks an array("I") itself."""
+    words = ctypes.c_uint32 * len(values)
+    if isinstance(values, array) and values.typecode == "I" and values:
+        return words.from_buffer(values)
+    return words(*map(checked or (lambda value: checks.integer(name, value, checks.UINT32_MAX)), values))
+
+
+def _strictness(name: str, value: str) -> int:
+    values = {"no": abi.NO, "try": abi.TRY, "must": abi.MUST}
+    if value not in values:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, values))}")
+    return values[value]
+
+
+def _number(name: str, value: int) -> int:
+    return checks.integer(name, value, checks.UINT64_MAX)
+
+
+def _milliseconds(name: str, seconds: float | None) -> int:
+    """Returns milliseconds for the C ABI. 0 is the default there, so less than one millisecond becomes one. More than a
+    year becomes a year, as in the library."""
+    if seconds is None:
+        return 0
+    if not seconds >= 0:
+        raise ValueError(f"{name} is {seconds} s; it must be 0 or more, or None for the default")
+    return max(1, round(min(seconds, _YEAR_S) * 1000))
+
+
+def _window(seconds: int | None) -> int:
+    """Returns restart_window_s for the C ABI, where 0 is the default."""
+    if seconds == 0:
+        raise ValueError("restart_window_s is 0; it must be 1 or more, or None for the default")
+    return checks.option("restart_window_s", seconds, _YEAR_S, 0)
+
+
+def _restarts(count: int | None) -> int:
+    """Returns max_restarts for the C ABI, where 0 is the default and -1 means never."""
+    return 0 if count is None else checks.integer("max_restarts", count, checks.INT32_MAX, ", or None") or -1

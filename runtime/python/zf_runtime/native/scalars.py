@@ -1,0 +1,43 @@
+"""Computes the factors of a step in double, as torch.optim.AdamW does. The engine takes them as fp32."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+from ..errors import ZfError
+from . import abi
+
+
+def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: float = 1.0) -> tuple[Any, ...]:
+    """Returns the members of zf_scalars for the step that makes `count` from count - 1.
+
+    group: a param_group. decoupled: AdamW's weight decay. grad_scale multiplies every gradient. The formulas are
+    those of docs/kernel.md."""
+    lr, (beta1, beta2) = float(group["lr"]), map(float, group["betas"])  # tensors are read now
+    decay, scale = float(group["weight_decay"]), -grad_scale if group["maximize"] else grad_scale
+    corrected = group.get("bias_correction", True)
+    eps = float(group["eps"])
+    need_finite(lr=lr, beta1=beta1, beta2=beta2, weight_decay=decay, eps=eps)
+    bias1 = 1 - beta1 ** count if corrected else 1.0
+    bias2 = 1 - beta2 ** count if corrected else 1.0
+    if bias1 == 0 or bias2 <= 0:
+        raise ZfError(f"a parameter's step is {count - 1:g}: Adam's bias correction needs counts from 0 on; "
+                      "set state[parameter][\"step\"] to 0 or more")
+    return (beta1, 1 - beta1, beta2, 1 - beta2, eps, bias2 ** -0.5, -lr / bias1,
+            -lr * decay if decoupled else decay, scale, abi.ADAMW if decoupled else abi.ADAM,
+            int(group.get("seed", 0)) % 2**64, int(count))
+
+
+def need_finite(**settings: float) -> None:
+    """Raises ZfError that names the first of a param_group's settings that is not finite."""
+    for name, value in settings.items():
+        if not math.isfinite(value):
+            raise ZfError(f"a param_group has {name} {value}: set it to a finite number")
+
+
+def fp32(value: float) -> float:
+    """Returns the fp32 number that is nearest to a value. So a sum, product, quotient or square root of fp32 numbers is
+    that of fp32 arithmetic, although Python computes in double."""
+    return ctypes.c_float(value).value

@@ -1,0 +1,1 @@
+"""The torch optimizers, and the engines that step them."""

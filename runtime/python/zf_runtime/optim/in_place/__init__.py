@@ -1,0 +1,1 @@
+"""Steps parameters in place, in the trainer."""

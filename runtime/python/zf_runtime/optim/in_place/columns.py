@@ -1,0 +1,100 @@
+"""Looks at the regular parameters of an optimizer in columns, at about one microsecond for a parameter."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from itertools import chain, compress
+from operator import attrgetter
+from typing import Any
+
+import torch
+
+from .form import Form, described
+from .parts import Parts
+
+_grad, _pointer = attrgetter("grad"), torch.Tensor.data_ptr
+
+
+class Columns:
+    """What was found of the regular parameters: tensors without a subclass, of fp32, bf16 and fp16, whose gradients
+    and moments have the same strides."""
+
+    def __init__(self, parts: Parts, states: list[dict[str, Any]], before: Columns | None):
+        """before: the former columns, whose parts are among these."""
+        self.parts, self.states = parts, states
+        self._values = list(chain.from_iterable(map(dict.values, states)))  # held, so that no id is used again
+        self._value_ids = list(map(id, self._values))
+        self._keys = list(chain.from_iterable(states))
+        self._halves = [at for at, param in enumerate(parts.params) if param.dtype is not torch.float32]
+        moments = [state[name] for name in ("exp_avg", "exp_avg_sq") for state in states]
+        masters = [states[at]["low" if "low" in states[at] else "master"] for at in self._halves]
+        self._kept, self._masters = Form(moments + masters), len(masters)
+        self._placed = moments + masters + parts.counts
+        self._places = _pointers(self._placed)
+        self._params = Form(parts.params)
+        grads = list(map(_grad, parts.params))
+        known = {} if before is None else before._grads
+        self._grads: dict[int, tuple[Any, ...]] = {  # what gradients of these are, by the parameter's index
+            index: known[index] if grad is None else form
+            for index, grad, form in zip(parts.index, grads, described(grads))}
+        mask = [grad is not None for grad in grads]
+        self._live = _Live(parts, mask, list(compress(grads, mask)))
+
+    def now(self) -> Parts | None:
+        """Returns the parts of this step: those that have a gradient. Returns None if anything has changed its kind or
+        its place but parameters and gradients, which may lie elsewhere at each step."""
+        params = self.parts.params
+        kept = self._placed[:len(self._placed) - len(self.states)]  # all but the counts
+        if (list(map(id, chain.from_iterable(map(dict.values, self.states)))) != self._value_ids
+                or list(chain.from_iterable(self.states)) != self._keys or not self._kept.holds(kept)
+                or not self._params.holds(params) or _pointers(self._placed) != self._places):
+            return None
+        grads = list(map(_grad, params))
+        live = self._of(grads)
+        if live is None:
+            return None
+        pointers = _pointers(params)
+        p, copy = pointers, array("Q", bytes(8 * len(pointers)))
+        if self._halves:
+            p = array("Q", pointers)
+            masters = self._places[len(kept) - self._masters:len(kept)]
+            for at, master in zip(self._halves, masters):
+                p[at], copy[at] = master, pointers[at]
+        return live.parts_at(p, copy, grads)
+
+    def _of(self, grads: list[Any]) -> _Live | None:
+        """Returns what is known of those that have a gradient; None if one of the gradients is of another kind."""
+        if type(None) in set(map(type, grads)):
+            mask = [grad is not None for grad in grads]
+            found = list(compress(grads, mask))
+        else:
+            mask, found = [True] * len(grads), grads
+        if mask == self._live.mask and self._live.form.holds(found):
+            return self._live
+        if described(found) != list(compress(self._grads.values(), mask)):
+            return None
+        self._live = _Live(self.parts, mask, found)
+        return self._live
+
+
+class _Live:
+    """Those of the regular parameters that have a gradient."""
+
+    def __init__(self, parts: Parts, mask: list[bool], grads: list[Any]):
+        self.mask, self.form = mask, Form(grads)
+        self.has_all = all(mask)
+        self._parts = parts if self.has_all else parts.chosen(compress(range(len(mask)), mask))
+
+    def parts_at(self, p: array[int], copy: array[int], grads: list[Any]) -> Parts:
+        """Returns them where they are now. The addresses and gradients are those of all."""
+        if not self.has_all:
+            p, copy = array("Q", compress(p, self.mask)), array("Q", compress(copy, self.mask))
+            grads = list(compress(grads, self.mask))
+        parts = self._parts.elsewhere(p, _pointers(grads), copy)
+        parts.written, parts.held = list(parts.params), grads
+        return parts
+
+
+def _pointers(tensors: Sequence[Any]) -> array[int]:
+    return array("Q", map(_pointer, tensors))

@@ -1,0 +1,122 @@
+"""Lists what the engine steps."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..tensors.formats import Ranges
+
+WORDS = 8  # of zf_tensor
+_LISTS = ("index", "group", "params", "types", "slots", "counts", "ranges")
+_ARRAYS = ("elements", "first", "p", "g", "m", "v", "copy", "count")
+
+
+class Parts:
+    """What the engine steps, one entry of each list for a parameter. Lists of addresses are arrays of words."""
+
+    def __init__(self) -> None:
+        self.index: list[int] = []  # in the order of param_groups
+        self.group: list[int] = []
+        self.params: list[Any] = []
+        self.written: list[Any] = []  # tensors whose version a step raises
+        self.held: list[Any] = []  # tensors that must live until the step is done
+        self.types: list[int] = []  # the types and the format of zf_tensor, where its last word has them
+        self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
+        self.counts: list[Any] = []
+        self.ranges: list[Ranges] = []  # behind the first element, where elements are numbered otherwise
+        self.elements: array[int] = array("Q")
+        self.first: array[int] = array("Q")  # numbers of first elements
+        self.p: array[int] = array("Q")  # fp32; of split masters the low bits
+        self.g: array[int] = array("Q")
+        self.m: array[int] = array("Q")
+        self.v: array[int] = array("Q")
+        self.copy: array[int] = array("Q")  # the 16-bit parameter; 0 without
+        self.count: array[int] = array("Q")
+        self._fixed: dict[str, Any] = {}  # what follows from all but p, g and copy
+
+    def chosen(self, which: Iterable[int]) -> Parts:
+        """Returns these parts, without `written` and `held`."""
+        which, parts = list(which), Parts()
+        for name in _LISTS:
+            old = getattr(self, name)
+            setattr(parts, name, [old[at] for at in which])
+        for name in _ARRAYS:
+            old = getattr(self, name)
+            setattr(parts, name, array("Q", [old[at] for at in which]))
+        return parts
+
+    def elsewhere(self, p: array[int], g: array[int], copy: array[int]) -> Parts:
+        """Returns the same parts at other addresses. All other lists are those of these parts, and so is what follows
+        from them."""
+        parts = Parts()
+        parts.__dict__.update(self.__dict__)
+        parts.p, parts.g, parts.copy = p, g, copy
+        return parts
+
+    def extend(self, more: Parts) -> None:
+        """Adds parts. The lists may be those of other parts too, so they are not changed."""
+        for name in ("written", "held", *_LISTS, *_ARRAYS):
+            setattr(self, name, getattr(self, name) + getattr(more, name))
+        self._fixed = {}
+
+    def sort(self) -> None:
+        """Brings the parts into the order of param_groups: memory that two share is stepped in it."""
+        order = sorted(range(len(self.index)), key=self.index.__getitem__)
+        if order != list(range(len(order))):
+            self.__dict__.update(self.chosen(order).__dict__ | {"written": self.written, "held": self.held})
+
+    def counts_in(self, values: Sequence[float]) -> list[float]:
+        """Returns each part's count of steps. values: of Counts."""
+        first = self._known("first", self._first_slot)
+        if first >= 0:
+            return list(values[first:first + len(self.slots)])
+        return [values[slot] if slot >= 0 else count.item() for slot, count in zip(self.slots, self.counts)]
+
+    def total(self) -> int:
+        """Returns the elements of all parts."""
+        return int(self._known("total", lambda: sum(self.elements)))
+
+    def range_words(self) -> array[int]:
+        """Returns the zf_range structs."""
+        found: array[int] = self._known("ranges", lambda: array("Q", [
+            word for at, ranges in enumerate(self.ranges) for pair in ranges for word in (at, *pair)]))
+        return found
+
+    def kinds(self, counts: list[float]) -> tuple[list[tuple[int, float]], array[int]]:
+        """Returns the pairs of param_group and count that occur, and the zf_tensor structs, which name them by their
+        index."""
+        if counts.count(counts[0]) == len(counts):  # as in most jobs
+            groups, last = self._known("groups", self._by_group)
+            return [(group, counts[0]) for group in groups], self._words(last)
+        pairs = list(zip(self.group, counts))
+        place = {pair: at for at, pair in enumerate(dict.fromkeys(pairs))}
+        return list(place), self._words(array("Q", map(int.__add__, self.types, map(place.__getitem__, pairs))))
+
+    def _by_group(self) -> tuple[list[int], array[int]]:
+        groups = list(dict.fromkeys(self.group))
+        places = map(groups.index, self.group)
+        return groups, array("Q", map(int.__add__, self.types, places))
+
+    def _words(self, last: array[int]) -> array[int]:
+        words: array[int] = self._known("words", self._fixed_words)[:]
+        words[0::WORDS], words[1::WORDS], words[4::WORDS], words[WORDS - 1::WORDS] = self.p, self.g, self.copy, last
+        return words
+
+    def _fixed_words(self) -> array[int]:
+        words = array("Q", bytes(8 * WORDS * len(self.index)))
+        words[2::WORDS], words[3::WORDS], words[5::WORDS] = self.m, self.v, self.elements
+        words[6::WORDS] = self.first
+        return words
+
+    def _first_slot(self) -> int:
+        """Returns the slot of the first part if the others follow it one by one, else -1."""
+        first = self.slots[0]
+        return first if first >= 0 and self.slots == list(range(first, first + len(self.slots))) else -1
+
+    def _known(self, name: str, make: Any) -> Any:
+        """Returns what make() has once found."""
+        if name not in self._fixed:
+            self._fixed[name] = make()
+        return self._fixed[name]

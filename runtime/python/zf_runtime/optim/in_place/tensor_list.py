@@ -1,0 +1,264 @@
+"""Says which parameters the engine takes at this step, where they are now, and why it does not take the others.
+
+Nothing is assumed to be where it was. What was regular at the last step is looked at in columns (_columns.py), all else
+one by one. If a column differs from the last step's, all parameters are looked at one by one, once."""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain
+from typing import Any
+
+import torch
+
+from ...errors import ZfError
+from ...native import local_calls
+from ..tensors import formats
+from ..tensors.eligibility import TYPES, is_sharded, placed, plain_tensors, refuse_device, refuse_sparse, unsteppable
+from .columns import Columns
+from .counts import Counts, can_be_raised
+from .parts import Parts
+from .torch_fallback import has_master
+
+PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole
+
+
+class Roster:
+    """The parameters of all param_groups and their states, as they were found at a step."""
+
+    def __init__(self, groups: list[dict[str, Any]], state: Any):
+        self.state = state
+        self.params = list(chain.from_iterable(group["params"] for group in groups))
+        self.ids = list(map(id, self.params))
+        self.lengths = [len(group["params"]) for group in groups]
+        self.group_of = [number for number, length in enumerate(self.lengths) for _ in range(length)]
+        self.flags = list(map(_flags, groups))
+        self.keys, self.states = list(state), list(state.values())
+        self.key_ids, self.state_ids = list(map(id, self.keys)), list(map(id, self.states))
+        self.fast: Columns | None = None
+        self.suspects: set[int] = set()  # no longer looked at in columns
+        first = dict(zip(reversed(self.ids), reversed(range(len(self.ids)))))
+        self.repeated = {index for index, key in enumerate(self.ids) if first[key] != index}
+        self.slow = list(range(len(self.ids)))  # looked at one by one
+
+    def holds(self, groups: list[dict[str, Any]], state: Any) -> bool:
+        """Returns whether the same parameters stand in the same lists, with the same dicts as their states."""
+        return (self.state is state and list(map(id, state.values())) == self.state_ids
+                and list(map(id, state)) == self.key_ids
+                and [len(group["params"]) for group in groups] == self.lengths
+                and list(map(id, chain.from_iterable(group["params"] for group in groups))) == self.ids
+                and list(map(_flags, groups)) == self.flags)
+
+    def same_lists(self, other: Roster) -> bool:
+        """Returns whether the same parameters stand in the lists of both."""
+        return self.ids == other.ids and self.lengths == other.lengths and self.flags == other.flags
+
+    def again(self, groups: list[dict[str, Any]]) -> Roster:
+        """Returns a roster of which all parameters are looked at one by one."""
+        roster = Roster(groups, self.state)
+        roster.suspects = self.suspects
+        return roster
+
+
+class TensorList:
+    """Follows the parameters of one optimizer from step to step."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self._roster: Roster | None = None
+
+    def gather(self, groups: list[dict[str, Any]], state: Any) -> tuple[Parts, list[tuple[int, str]], Roster]:
+        """Returns what the engine steps, and the indices of the parameters that torch steps, each with the reason.
+
+        Gives states to parameters that have none. Raises ZfError for parameters on a GPU and for sparse gradients.
+        Nothing is stepped here."""
+        if self.counts.scattered:
+            self.home(groups, state)
+        roster = self._roster
+        if roster is None or not roster.holds(groups, state):
+            before, roster = roster, Roster(groups, state)
+            if before is not None and before.same_lists(roster):
+                roster.suspects = before.suspects
+        parts = roster.fast.now() if roster.fast is not None else None
+        own: list[tuple[int, str]] = []
+        if parts is None:
+            roster = roster.again(groups)
+            parts = Parts()
+        self._roster = None  # until all is known
+        self._roster = self._look_one_by_one(groups, roster, parts, own) if roster.slow else roster
+        return parts, own, roster
+
+    def home(self, groups: list[dict[str, Any]], state: Any) -> None:
+        """Takes the counts of loaded states among its own, so that they are read at once."""
+        self.counts, self._roster = Counts(), None
+        entries = [state[param] for group in groups for param in group["params"] if "step" in state.get(param, ())]
+        for entry, count in zip(entries, self.counts.add([float(entry["step"]) for entry in entries])):
+            entry["step"] = count
+
+    @torch.no_grad()
+    def _look_one_by_one(self, groups: list[dict[str, Any]], roster: Roster, parts: Parts,
+                         own: list[tuple[int, str]]) -> Roster:
+        """Adds to `parts` and to `own` what is not looked at in columns. Returns the roster for the next step."""
+        live = [index for index in roster.slow if roster.params[index].grad is not None]
+        numbers = _first_numbers(roster.params) if any(map(formats.has_bf16_moments, groups)) else None
+        for index in live:
+            refuse_device(roster.params[index])
+            refuse_sparse(roster.params[index])
+        held = len(roster.state)
+        self._count(live, groups, roster)
+        news, known, taken = Parts(), [], set(parts.count)
+        owned = set() if roster.fast is None else set(map(id, roster.fast.states))
+        for index in live:
+            number, param = roster.group_of[index], roster.params[index]
+            state = self._state_of(param, groups[number], roster.state)
+            if numbers is not None and "first_element" not in state:
+                state["first_element"] = numbers[index]
+            if index in roster.repeated:
+                own.append((index, "listed twice"))
+                continue
+            if id(state) in owned:
+                raise ZfError(f"a parameter of shape {list(param.shape)} shares its state with another: give each a "
+                              "dict of its own as optimizer.state[parameter]")
+            owned.add(id(state))
+            if state["step"].data_ptr() in taken:
+                state["step"], = self.counts.add([float(state["step"])])
+            reason, plain = self._take(index, number, param, state, groups[number], news)
+            if reason:
+                own.append((index, reason))
+                continue
+            taken.add(state["step"].data_ptr())
+            if plain and index not in roster.suspects:
+                known.append(len(news.index) - 1)
+        if parts.index or news.index:
+            parts.extend(news)
+            parts.sort()
+        if not known and len(roster.state) == held:
+            roster.suspects.update(live)
+            return roster
+        return _settled(groups, roster, news, known, live)
+
+    def _count(self, live: list[int], groups: list[dict[str, Any]], roster: Roster) -> None:
+        """Gives those a step count that have none, or one that the engine cannot raise."""
+        new: dict[int, Any] = {}
+        for index in live:
+            group, state = groups[roster.group_of[index]], roster.state[roster.params[index]]
+            if not can_be_raised(state.get("step")) and not (group["capturable"] or group["differentiable"]):
+                new.setdefault(id(state), state)
+        if new:
+            values = [float(state["step"]) if state.get("step") is not None else 0.0 for state in new.values()]
+            for state, count in zip(new.values(), self.counts.add(values)):
+                state["step"] = count
+
+    def _state_of(self, param: Any, group: dict[str, Any], states: Any) -> dict[str, Any]:
+        """Returns a parameter's state, with zeros for moments that are missing, and fp32 for 16-bit parameters."""
+        state: dict[str, Any] = states[param]
+        half = has_master(param, group)
+        kept = torch.bfloat16 if formats.has_bf16_moments(group) else torch.float32
+        narrow = formats.number_of(param, group) != 0
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+        for name in names:
+            moment = state.get(name)
+            if moment is None:
+                state[name] = _zeros(param, kept if half or narrow else param.dtype)
+            elif (half or narrow or _is_narrow(param, moment)) and moment.dtype != kept:
+                state[name] = moment.to(kept)  # to nearest
+        if formats.is_split(param, group):
+            master = state.pop("master", None)
+            if formats.usable_low(param, state) is None:
+                state["low"] = (_zeros(param, torch.int16) if master is None
+                                else formats.low_bits(param, master))
+            return self._counted(param, state)
+        low = formats.usable_low(param, state)
+        state.pop("low", None)
+        if half and low is not None:
+            state["master"] = formats.master_of(param, low)
+        if half and (state.get("master") is None or state["master"].dtype != torch.float32):
+            given = state.get("master")
+            state["master"] = (param.detach() if given is None else given).to(torch.float32)
+        return self._counted(param, state)
+
+    @staticmethod
+    def _counted(param: Any, state: dict[str, Any]) -> dict[str, Any]:
+        if state.get("step") is None:  # of a capturable or differentiable step
+            state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
+        return state
+
+    def _take(self, index: int, number: int, param: Any, state: dict[str, Any], group: dict[str, Any],
+              parts: Parts) -> tuple[str, bool]:
+        """Adds a parameter to the parts. Returns why not, or "", and whether it is a regular one."""
+        for flag in ("amsgrad", "capturable", "differentiable"):
+            if group[flag]:
+                return f"with {flag}=True", False
+        moments = [state["exp_avg"], state["exp_avg_sq"]]
+        if has_master(param, group):
+            moments.append(state["low" if formats.is_split(param, group) else "master"])
+        reason, tensors = plain_tensors(param, placed(param.grad, param), moments)
+        if reason:
+            return reason, False
+        p, g, m, v = tensors[:4]
+        reason = unsteppable(p, g, tensors[2:])
+        if reason:
+            return reason, False
+        count = state["step"]
+        half = p.dtype is not torch.float32
+        parts.index.append(index)
+        parts.group.append(number)
+        parts.params.append(param)
+        parts.held += tensors
+        parts.written.append(param)
+        if p is not param:
+            parts.written.append(p)
+        parts.types.append(TYPES[g.dtype] << 32 | (TYPES[p.dtype] << 40 if half else 0)
+                           | formats.number_of(param, group) << 48)
+        parts.slots.append(self._slot(count))
+        parts.counts.append(count)
+        first, ranges = formats.numbers(param, state["first_element"]) if "first_element" in state else (0, ())
+        parts.ranges.append(ranges)
+        for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, g.data_ptr()),
+                              (parts.m, m.data_ptr()), (parts.v, v.data_ptr()),
+                              (parts.p, (tensors[4] if half else p).data_ptr()),
+                              (parts.copy, p.data_ptr() if half else 0), (parts.count, count.data_ptr())):
+            column.append(value)
+        return "", (p is param and type(param.grad) is torch.Tensor
+                    and (p.is_contiguous() or all(t.stride() == p.stride() for t in (g, m, v))))
+
+    def _slot(self, count: Any) -> int:
+        slot = self.counts.slot(count)
+        return slot if slot >= 0 and self.counts.home(slot) == count.data_ptr() else -1
+
+
+def _zeros(param: Any, dtype: torch.dtype) -> Any:
+    """Returns a moment of zeros, in memory that is placed as the plan says if there is much of it."""
+    made = torch.empty_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
+    local = made._local_tensor if is_sharded(made) else made
+    size = local.numel() * local.element_size()
+    if type(local) is torch.Tensor and local.device.type == "cpu" and size >= PLACED_BYTES:
+        local_calls.engine().place(local.data_ptr(), size)
+    return made.zero_()
+
+
+def _is_narrow(param: Any, moment: Any) -> bool:
+    """Returns whether a moment of an fp32 parameter comes from a state in bf16."""
+    return bool(param.dtype is torch.float32 and moment.dtype is torch.bfloat16)
+
+
+def _first_numbers(params: list[Any]) -> list[int]:
+    """Returns the number of each parameter's first element: they count in the order of the param_groups."""
+    return [0, *accumulate(param.numel() for param in params)]
+
+
+def _flags(group: dict[str, Any]) -> tuple[Any, ...]:
+    return group["amsgrad"], group["capturable"], group["differentiable"]
+
+
+def _settled(groups: list[dict[str, Any]], roster: Roster, news: Parts, known: list[int], live: list[int]) -> Roster:
+    """Returns the roster with the states that are new. `known` of `news` are looked at in columns from now on."""
+    settled, parts = Roster(groups, roster.state), news.chosen(known)
+    if roster.fast is not None:
+        parts.extend(roster.fast.parts)
+        parts.sort()
+    regular = set(parts.index)
+    settled.suspects = roster.suspects | set(live) - regular
+    settled.slow = [index for index in settled.slow if index not in regular]
+    if parts.index:
+        settled.fast = Columns(parts, [roster.state[param] for param in parts.params], roster.fast)
+    return settled

@@ -1,0 +1,1 @@
+"""Steps beside the training, in the process of the runtime."""

@@ -1,0 +1,324 @@
+"""The memory of parameters in the runtime's arena: one runtime group for each parameter, which has its own count."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ...errors import ZfError
+from ...native import abi
+from ...native.cuda import HostRegistration
+from ...native.group import STATE_FORMATS, Group
+from ...native.runtime import Runtime
+from ..tensors import formats
+from ..tensors.hashing import Kind, bits, kind
+
+_HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+_FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
+
+
+# A large parameter is stepped in pieces of chunk_bytes, and each is sent while the next one is stepped.
+PIECE_BYTES = 2 << 20  # at least
+PIECES = 32  # at most
+_GRAIN = 2048  # elements: a chunk is a multiple
+_LOW_BITS_AT_A_TIME = 1 << 18  # elements: malloc() keeps little of what so few need
+
+
+class Place:
+    """One parameter and its memory in the arena.
+
+    While no step is running, the parameter holds what its result holds, unless the program has written to it. The
+    parameter is the truth then: take_written() takes what was written."""
+
+    def __init__(self, index: int, param: torch.Tensor, settings: dict[str, Any], first_element: int, buffers: int):
+        """first_element: the parameter's number in the optimizer. buffers: for gradients, 1 or 2."""
+        self.index = index  # of the runtime's group
+        self.param = param
+        self.settings = settings  # its param_group, where a step finds lr and the others
+        self.kind: Kind = kind(param)
+        self.digest: Any = None  # of what was last published or read; None: any value counts as written
+        self.loaded: torch.Tensor | None = None  # low bits, or the master to split, until the parameter is read
+        number = formats.number_of(param, settings)
+        half = _HALVES.get(param.dtype)
+        self.is_split = formats.is_split(param, settings)
+        self.first_element = first_element if formats.has_bf16_moments(settings) else None
+        self.shape = Group(elements=param.numel(), grad_type=half or "f32", copy_type=half, grad_buffers=buffers,
+                           state_format=_FORMAT_NAMES[number], first_element=self.first_element or 0)
+        self.is_large = False
+        self.ends = [param.numel()]  #: of the pieces, in elements
+
+    @property
+    def result_bytes(self) -> int:
+        """The size of what crosses to a GPU after a step."""
+        return self.shape.elements * (2 if self.shape.copy_type else 4)
+
+    def cut(self, chunk_bytes: int) -> None:
+        """Cuts a large parameter into pieces."""
+        piece = max(1, chunk_bytes * self.shape.elements // max(1, self.result_bytes) // _GRAIN) * _GRAIN
+        if self.shape.elements >= 2 * piece and self.param.is_contiguous():
+            self.is_large = True
+            self.ends = [*range(piece, self.shape.elements, piece), self.shape.elements]
+
+    def attach(self, runtime: Runtime, count: torch.Tensor) -> None:
+        """Takes the views, and the parameter's value into them."""
+        param = self.param
+
+        def view(kind: int) -> torch.Tensor:
+            return runtime.tensor(self.index, kind).view(param.shape)
+
+        self._runtime = runtime
+        self.exp_avg, self.exp_avg_sq = view(abi.MOMENT_1), view(abi.MOMENT_2)
+        self.grads = [view(abi.GRADS_0 + buffer) for buffer in range(self.shape.grad_buffers)]
+        self._master = None if self.is_split else view(abi.PARAMS)
+        copy = None if self.shape.copy_type is None else view(abi.COPY)
+        self.result = copy if copy is not None else self._master
+        assert self.result is not None
+        self.count = count  # the number of its last step
+        self.is_shown = False
+        self.entry: dict[str, Any] = {}
+        (self.result if self._master is None else self._master).copy_(param.detach())
+        if copy is not None and self._master is not None:
+            copy.copy_(param.detach())
+
+    def show(self) -> None:
+        """Makes `entry` anew: tensors over the same memory, for torch's `state`."""
+        own: dict[str, Any] = {"step": self.count, "exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq}
+        if self._master is not None and self.param.dtype != torch.float32:
+            own["master"] = self._master
+        self.entry = {name: value.detach() for name, value in own.items()}
+        if self.first_element is not None:
+            self.entry["first_element"] = self.first_element
+        self._layouts = {name: layout(value) for name, value in own.items()}
+        self.is_shown = True
+
+    def is_own(self, name: str) -> bool:
+        """Returns whether a tensor of `entry` has still this memory: a program may give it another, by `.data`."""
+        return name not in self._layouts or layout(self.entry[name]) == self._layouts[name]
+
+    def holds(self, name: str, value: torch.Tensor) -> bool:
+        """Returns whether a tensor is this place's own memory of that name, laid out as here."""
+        own = {"exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq, "master": self._master}.get(name)
+        return own is not None and layout(value) == layout(own)
+
+    def reset(self) -> None:
+        """Begins anew, as a parameter that was never stepped. No step may run."""
+        self.exp_avg.zero_()
+        self.exp_avg_sq.zero_()
+        self.count.zero_()
+        self.set_master(self.param.detach())
+        self.digest, self.loaded, self.is_shown, self.entry = None, None, False, {}
+
+    def forget_low_bits(self) -> None:
+        """Makes the parameter the master if that is split: `state` does not show its low bits. No step may run."""
+        if self.is_split:
+            self.set_master(self.param.detach())
+        self.digest, self.loaded = None, None
+
+    @property
+    def values(self) -> torch.Tensor:
+        """The step's result, in the type of the parameter if that is a 16-bit one, else in fp32."""
+        assert self.result is not None
+        return self.result
+
+    @property
+    def arrays(self) -> list[torch.Tensor]:
+        """The memory that crosses to a GPU, and back from it."""
+        assert self.result is not None
+        return [*self.grads, self.result]
+
+    def master(self) -> torch.Tensor:
+        """Returns the fp32 master: a view, or a copy if it is split. No step may run."""
+        if self._master is not None:
+            return self._master
+        values = torch.empty(self.param.shape, dtype=torch.float32, device="cpu")
+        self._state_range("zf_read_state", values, 0)
+        return values
+
+    def set_master(self, value: torch.Tensor) -> None:
+        """Writes the master. No step may run."""
+        if self._master is None:
+            values = value.to("cpu", torch.float32).reshape(self.param.shape).contiguous()
+            self._state_range("zf_write_state", values, 0)
+        else:
+            self._master.copy_(value)
+
+    def _state_range(self, function: str, values: torch.Tensor, begin: int) -> None:
+        self._runtime._state_range(function, self.index, abi.PARAMS, begin, values.numel(), values.data_ptr())
+
+    def low_bits(self) -> torch.Tensor:
+        """Returns what a split master has besides its parameter. It is made in pieces, so that nothing else of its size
+        is needed."""
+        param = self.param.detach().cpu().reshape(-1)
+        low = torch.empty(param.shape, dtype=torch.int16, device="cpu")
+        masters = torch.empty(min(_LOW_BITS_AT_A_TIME, param.numel()), dtype=torch.float32, device="cpu")
+        for begin in range(0, param.numel(), _LOW_BITS_AT_A_TIME):
+            piece = slice(begin, begin + _LOW_BITS_AT_A_TIME)
+            some = masters[:low[piece].numel()]
+            self._state_range("zf_read_state", some, begin)
+            low[piece] = formats.low_bits(param[piece], some)
+        return low.view(self.param.shape)
+
+    @torch.no_grad()
+    def take_written(self) -> None:
+        """Takes what the program has written to the parameter, such as a loaded checkpoint or a write through `.data`.
+        Where a 16-bit parameter is its rounded master, the master stays; of a split one the low bits stay. No step may
+        run."""
+        if self.param.dtype == torch.float32:
+            self.values.copy_(self.param)
+            return
+        value, loaded, self.loaded = self.param.detach().cpu(), self.loaded, None
+        if loaded is not None and (self.is_split or loaded.dtype == torch.int16):
+            # Before the parameter is looked at: they are the low bits of its value.
+            low = loaded if loaded.dtype == torch.int16 else formats.low_bits(value, loaded)
+            self.set_master(formats.master_of(value, low) if value.dtype == torch.bfloat16 else value)
+        if self._master is None:
+            self.values.copy_(value)
+            return
+        is_rounded = bits(self._master.to(value.dtype)) == bits(value)
+        self._master.copy_(torch.where(is_rounded, self._master, value.to(torch.float32)))
+        if self.result is not self._master:
+            self.values.copy_(value)
+
+    def detach(self, keeps: bool) -> None:
+        """Drops all views. If it keeps them, the tensors that `state` was shown get memory of their own: what the
+        program has put into `state` stays as it is."""
+        for name in self.entry.keys() & self._layouts.keys() if keeps and self.is_shown else ():
+            if self.is_own(name):
+                self.entry[name].data = self.entry[name].detach().clone()
+        self.entry, self.grads, self.result, self._master = {}, [], None, None
+        self.__dict__.pop("exp_avg", None)
+        self.__dict__.pop("exp_avg_sq", None)
+
+    def thin(self) -> None:
+        """Gives the pages back of gradients, which step() copies, and of what the parameter holds itself until it is
+        read again. No step may run, and CUDA must not know the pages."""
+        self.digest = None
+        for array in self.grads if self.is_split else self.arrays:
+            give_back(array)
+
+    def restore(self, other: Place) -> None:
+        """Takes the state of another place of the same parameter. No step may run in either arena."""
+        if other.kind[1] != torch.float32:  # else the parameter is all there is, and thin() may have dropped the master
+            self.set_master(other.master())
+        self.exp_avg.copy_(other.exp_avg)
+        self.exp_avg_sq.copy_(other.exp_avg_sq)
+        self.count.copy_(other.count)
+        self.loaded, self.digest = other.loaded, None
+
+
+def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Returns what says where and how the elements of a tensor lie."""
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
+
+
+def give_back(array: torch.Tensor) -> None:
+    """Frees the whole pages of an array in shared memory: they read as zeros. Where that is refused, they stay."""
+    begin = -(-array.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (array.data_ptr() + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_REMOVE)
+
+
+class Arena:
+    """An open runtime with a place for each parameter."""
+
+    def __init__(self, wanted: Iterable[tuple[torch.Tensor, dict[str, Any], int]], buffers: int,
+                 options: dict[str, Any]):
+        """wanted: parameters, each with its param_group and the number of its first element."""
+        self.places = [Place(index, *each, buffers) for index, each in enumerate(wanted)]
+        self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
+        self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
+        self.registration: HostRegistration | None = None
+        chunk_bytes = options.get("chunk_bytes") or max(
+            PIECE_BYTES, max((place.result_bytes for place in self.places), default=0) // PIECES)
+        for place in self.places:
+            place.cut(chunk_bytes)
+        self.runtime = Runtime(groups=[place.shape for place in self.places],
+                               **{**options, "chunk_bytes": chunk_bytes})
+        try:
+            for place in self.places:
+                place.attach(self.runtime, self.counts[place.index])
+        except BaseException:
+            self.runtime.close()
+            raise
+        # A program that is all CPU gets no CUDA context from us.
+        if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
+            self.registration = HostRegistration(array for place in self.places for array in place.arrays)
+
+    @property
+    def memory_note(self) -> str:
+        """Why memory is not placed or pinned as it should be; "" if it is."""
+        notes = [self.runtime.stats().memory_note, self.registration.note if self.registration else ""]
+        return "; ".join(note for note in notes if note)
+
+    def thin(self) -> None:
+        """Gives memory back that nothing is lost with, and pins no memory any more. Moments stay, and masters of 16-bit
+        parameters."""
+        if self.registration is not None:
+            self.registration.release()
+        for place in self.places:
+            place.thin()
+
+    def release(self, keeps: bool) -> dict[torch.Tensor, torch.Tensor]:
+        """Gives up all views, so that runtime.close() frees the memory. If it keeps them, the states get memory of
+        their own. Returns then what `state` does not show: the low bits of split masters."""
+        if self.registration is not None:
+            self.registration.release()
+        lows = self._low_bits() if keeps else {}
+        for place in self.places:
+            place.detach(keeps)
+        self.places, self.of = [], {}
+        return lows
+
+    def _low_bits(self) -> dict[torch.Tensor, torch.Tensor]:
+        try:
+            return {place.param: place.low_bits() for place in self.places if place.is_split and place.is_shown}
+        except ZfError as error:  # a step that was left half done
+            warnings.warn(f"the low halves of split masters are lost, the masters are the parameters: {error}",
+                          stacklevel=4)
+            return {}
+
+
+def refuse(param: torch.Tensor) -> None:
+    """Raises ZfError for a parameter that cannot have a place."""
+    if not param.is_floating_point() or param.is_complex():
+        raise ZfError(f"a parameter of shape {list(param.shape)} is of {param.dtype}; with overlap, or on a GPU, it "
+                      "must be a real float")
+    if hasattr(param, "_local_tensor"):
+        raise ZfError(f"a parameter of shape {list(param.shape)} is a DTensor, as of FSDP2 or tensor parallelism: use "
+                      "zf_runtime.AdamW without overlap, which steps its local shard")
+
+
+def refuse_settings(group: dict[str, Any]) -> None:
+    """Raises ZfError for settings that the optimizer process does not obey."""
+    for name in ("amsgrad", "capturable", "differentiable"):
+        if group.get(name):
+            raise ZfError(f"a param_group has {name}=True, which goes together with overlap=\"off\" and parameters on "
+                          "the CPU alone: leave it out, or use torch.optim.AdamW")
+
+
+def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank: int | None) -> dict[str, Any]:
+    """Returns the keywords for Runtime. Raises TypeError if `given` has one that the optimizer sets itself."""
+    for name in ("plan", "rank"):
+        if name in given:
+            raise TypeError(f"runtime_options has {name!r}, which is an argument of AdamW: give it there")
+    if "groups" in given:
+        raise TypeError("runtime_options has 'groups'; the optimizer makes them: give parameters and param_groups")
+    return {**given, "plan": plan, "rank": rank}
+
+
+def first_numbers(param_groups: Sequence[dict[str, Any]]) -> list[tuple[torch.Tensor, dict[str, Any], int]]:
+    """Returns each parameter with its param_group and the number of its first element, as in place: frozen ones
+    count."""
+    found, first = [], 0
+    for settings in param_groups:
+        for param in settings["params"]:
+            found.append((param, settings, first))
+            first += param.numel()
+    return found

@@ -1,0 +1,461 @@
+"""AdamW over the runtime's arena and its process: where the step overlaps training, or parameters are on a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Any, Callable
+
+import torch
+from torch.optim.optimizer import _global_optimizer_post_hooks
+
+from ...errors import ZfError, ZfWorkerDied
+from ...native.runtime import Runtime
+from ...native.scalars import scalars
+from ..adam import AdamW
+from ..in_place.engine import raise_versions
+from ..tensors import clipping, formats, hashing, others
+from ..tensors.streams import Device
+from . import ddp_hook
+from .arena import Arena, Place, first_numbers, options_for, refuse, refuse_settings
+from .gates import Order
+from .live import Live, Wanted, end, unhook
+from .state import saved_entries, show, take_apart, take_edits, take_entries, warn_of_other_numbers, with_own_steps
+from .timeline import Span, Timeline
+from .turn import Turn
+
+
+class ArenaAdamW(AdamW):
+    """AdamW in a process of its own: see AdamW."""
+
+    def _begin(self, params: Any, settings: dict[str, Any], fused: bool | None, *, overlap: str, state: str, seed: int,
+               options: dict[str, Any]) -> None:
+        """Stands in for the constructor."""
+        formats.check(state)
+        self._options = options
+        self._mode = overlap
+        self._live: Live | None = None
+        self._devices: dict[torch.device, Device] = {}
+        self._order = None if overlap == "off" else Order(self)
+        self._unread: list[torch.Tensor] = []  # waited for at the first gate
+        self._alone: dict[int, torch.Tensor] = {}  # and these in step(), by id: no gate is in front of what reads them
+        self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
+        self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
+        self._timeline = Timeline()
+        self._turns = 0
+        self._wants_norm = self._max_norm is not None
+        torch.optim.AdamW.__init__(self, params, **settings, fused=None)
+        self._settle(fused, state, seed)
+        for group in self.param_groups:
+            refuse_settings(group)
+        self._open([each for each in first_numbers(self.param_groups) if each[0].requires_grad])
+        if overlap == "exact" and all(device.type == "cpu" for device in self._devices):
+            self._say("overlap=\"exact\" with parameters on the CPU: the step shares their CPUs with forward, and "
+                      "waiting (overlap=\"off\", in place) is as fast")
+
+    # ---- the arena ----
+
+    def _open(self, wanted: Wanted) -> None:
+        """Opens an arena for parameters, with the state of the present one. An interrupt leaves the present one."""
+        before = self._live
+        if before is not None:
+            self._finish()
+            stated = [place for place in before.arena.places if place.param in self.state]
+            take_edits(stated, stated, self.state)
+            before.thin()
+        others.settle(self, [param for param, _, _ in wanted])
+        live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
+        finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)
+        if before is not None:
+            for param, place in live.arena.of.items():
+                old = before.arena.of.get(param)
+                if old is None or old.exp_avg.shape != param.shape:
+                    continue
+                if param in self.state or not old.is_shown:  # else the program has removed it, to begin anew
+                    place.restore(old)
+        if self._order is not None:  # before anybody steps them
+            self._order.want(live.arena.of)
+        if self._mode == "exact":
+            self._listen(live.arena)
+        self._live, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
+        others.remember(self)
+        if before is not None:
+            for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
+                old = before.arena.of.get(place.param)
+                if place.param in self.state and old is not None and old.exp_avg.shape == place.param.shape:
+                    show(place, self.state)
+            assert last is not None
+            last.detach()
+            before.close(keeps=False)
+
+    def _listen(self, arena: Arena) -> None:
+        """Lets each parameter tell of its gradients."""
+        reference = weakref.ref(self)
+
+        def arrived(param: torch.Tensor) -> None:
+            optimizer = reference()
+            if optimizer is not None:
+                optimizer._arrived(param)
+
+        for param in arena.of:
+            if param not in self._arrivals and param.requires_grad:
+                self._arrivals[param] = param.register_post_accumulate_grad_hook(arrived)
+
+    def _opened(self) -> Live:
+        if self._live is None:
+            raise ZfError("the optimizer is closed")
+        if not self._live.is_here:
+            raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
+        return self._live
+
+    @property
+    def runtime(self) -> Runtime:
+        return self._opened().arena.runtime
+
+    @property
+    def overlap(self) -> Any:
+        return self._mode
+
+    @property
+    def memory_note(self) -> str:
+        return self._opened().arena.memory_note
+
+    # ---- what training calls ----
+
+    @torch._disable_dynamo
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None, *, max_norm: float | None = None,
+             grad_scale: float = 1.0) -> Any:
+        loss = None
+        self._opened()
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if self._mode != "late":
+            self._finish()
+        self._refuse_graphs()
+        places = self._active()
+        live = self._opened()
+        takes_norm = self._coefficient is not None
+        limit, factor = self._take_limit(max_norm)
+        self._wants_norm = takes_norm or limit is not None  # in the next backward, too
+        began = time.perf_counter_ns()
+        # Late, the step before last read this buffer, and is done: copies run beside the optimizer.
+        collected = live.gradients.collect(places, live.buffer, limit is not None)
+        self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
+        self._finish()  # late: the parameters are read out before the next step may change them
+        began = time.perf_counter_ns()
+        take_edits(places, self._same(), self.state)
+        self._take_written(places)
+        scale = grad_scale * factor
+        if limit is not None:
+            self._grad_norm = clipping.total(collected.squares) * abs(scale)
+            scale *= clipping.coefficient(self._grad_norm, limit)
+        self._timeline.add("check", self._turns + 1, -1, began, time.perf_counter_ns())
+        if places and math.isfinite(scale):
+            self._hand_over(places, scale, collected.events)
+        if live.gradients.stepped(collected.rewritten):
+            self._say("gradients were written between backward and step(), as torch's clip_grad_norm_() and "
+                      "GradScaler do. So they were copied twice, and early copies pause: clip with clip_grad_norm= of "
+                      "AdamW or max_norm= of step(), or use optimizer.clip_grad_norm_()")
+        if self._mode == "off" or (self._mode == "exact" and not self._hides()):
+            self._finish()
+        self._look_at_threads()
+        return loss
+
+    def synchronize(self) -> None:
+        if self._live is not None:
+            self._opened()
+            self._finish()
+
+    def _wait_for_process(self) -> None:
+        """Waits until the process is idle, and keeps late what is late: for zf-tune record."""
+        live = self._opened()
+        if self._mode == "late":
+            live.overlap.wait_for_process(live.arena.runtime)
+        else:
+            self._finish()
+
+    def _norm_now(self) -> float:
+        self._opened()
+        if self._mode != "late":
+            self._finish()
+        places = self._active()
+        live = self._opened()
+        return clipping.total(live.gradients.collect(places, live.buffer, True, is_last=False).squares)
+
+    def timeline(self) -> list[Span]:
+        return self._timeline.spans()
+
+    def _finish(self) -> None:
+        """Waits for the steps that are under way: its own, and those of others over its parameters."""
+        if self._live is not None and self._live.is_here:
+            self._finish_own()
+            others.settle(self, self._live.arena.of)
+
+    def _finish_own(self) -> None:
+        assert self._live is not None
+        _warn_of_lost(self._live.overlap.finish())
+
+    def _pending(self) -> Set[torch.Tensor]:
+        """Returns the parameters of which a step is under way, or may be for the caller's stream."""
+        live = self._live
+        return set() if live is None or not live.is_here or live.overlap.turn is None else live.arena.of.keys()
+
+    def _wait_for(self, params: Iterable[torch.Tensor]) -> None:
+        """Waits for parameters that forward reads now, and for those that it may read unseen."""
+        live = self._live
+        if self._mode != "exact" or live is None or not live.is_here:
+            return
+        self._refuse_graphs()
+        if live.overlap.turn is not None:
+            of = live.arena.of
+            live.overlap.wait_for(of[param] for param in (*self._unread, *params) if param in of)
+        if torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
+            live.gradients.begin()
+
+    def _wait_for_all(self) -> None:
+        self._finish()
+
+    def _arrived(self, param: torch.Tensor) -> None:
+        """Takes a gradient that has just been accumulated."""
+        live = self._live
+        place = live.arena.of.get(param) if live is not None and live.is_here else None
+        if live is None or place is None:
+            return
+        if live.overlap.is_under_way(place):
+            name = self._order.names.get(id(param), "") if self._order is not None else ""
+            raise ZfError(f"{name or 'a parameter'} of shape {tuple(param.shape)} got a gradient of a forward that had "
+                          "not waited for its last step: it was read where no module's forward was seen. Call "
+                          "optimizer.synchronize() before such a forward, or use overlap=\"off\"")
+        if id(param) not in self._averaged:
+            live.gradients.arrived(place, self._wants_norm)
+
+    def _listen_to(self, ddp: torch.nn.Module) -> None:
+        """Takes the gradients of a DistributedDataParallel when they are averaged."""
+        if self._mode == "exact":
+            self._averaged.update(map(id, torch.nn.Module.parameters(ddp)))
+            if not ddp_hook.listen(ddp, self):
+                self._say("DistributedDataParallel has a communication hook of its own, so gradients are copied after "
+                          "backward, and not in it")
+
+    def ddp_hook(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+        """Takes gradients that DDP has averaged."""
+        live = self._live
+        if live is None:
+            return
+        of = live.arena.of
+        pairs = [(of[param], gradient) for param, gradient in zip(params, gradients)
+                 if param in of and not live.overlap.is_under_way(of[param])]  # else step() copies it
+        live.gradients.reduced([place for place, _ in pairs], [gradient for _, gradient in pairs], self._wants_norm)
+
+    # ---- a step ----
+
+    def _active(self) -> list[Place]:
+        """Returns the places of all parameters that have gradients, in the order of the param_groups. Opens the arena
+        anew if one of them has none, or is of another kind now."""
+        every = first_numbers(self.param_groups)
+        live = [each for each in every if each[0].grad is not None]
+        of = self._opened().arena.of
+        if any(param not in of or of[param].kind != hashing.kind(param) for param, _, _ in live):
+            self._open([each for each in every if each[0].grad is not None or each[0].requires_grad or each[0] in of])
+            of = self._opened().arena.of
+        for group in self.param_groups:
+            refuse_settings(group)
+        for param, settings, _ in live:
+            of[param].settings = settings
+        return [of[param] for param, _, _ in live]
+
+    def _take_written(self, places: Iterable[Place]) -> None:
+        """Takes what the program has written to parameters. No step may be running."""
+        by_device: dict[torch.device, list[Place]] = {}
+        for place in places:
+            by_device.setdefault(place.kind[2], []).append(place)
+        for device, some in by_device.items():
+            stream = self._devices[device].current()
+            readings = stream.read([place.param for place in some], digest=True)
+            for place, reading, differs in zip(some, readings, stream.differing(
+                    [(reading.digest, place.digest) for reading, place in zip(readings, some)])):
+                if differs:
+                    place.take_written()
+                    place.digest = reading.digest
+
+    def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> None:
+        live = self._opened()
+        self._learn()
+        for place in places:
+            if not place.is_shown:
+                show(place, self.state)
+        order = () if self._order is None else self._order.read.values()
+        shares = live.shares_of(places, (*self._unread, *order))
+        counts = live.arena.counts.tolist()
+        kinds: dict[tuple[int, float], int] = {}
+        factors: list[tuple[Any, ...]] = []
+        scalars_of = []
+        for place in (place for share in shares for place in share.places):
+            key = (id(place.settings), counts[place.index])
+            if key not in kinds:
+                kinds[key] = len(factors)
+                factors.append(scalars(place.settings, key[1] + 1, True, scale))
+            scalars_of.append(kinds[key])
+        if self._mode == "exact":
+            raise_versions([place.param for place in places])  # a graph over the old values is refused from now on
+        turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
+                    is_late=self._mode == "late")
+        self._turns += 1
+        live.buffer ^= int(self._mode == "late")  # before an interrupt can come: the step reads the other one
+        live.overlap.begin(turn)
+        if self._mode == "exact" and self._alone:
+            live.overlap.wait_for(place for place in places if id(place.param) in self._alone)
+
+    def _learn(self) -> None:
+        """Puts gates where the forward before has shown that they are needed."""
+        order = self._order
+        if order is None:
+            return
+        read = len(order.read)
+        order.put_gates(forward=self._mode == "exact")
+        if order.has_compiled and self._mode == "exact":
+            self._say("torch.compile skips the hooks of the modules that it has compiled: all of their parameters are "
+                      "waited for before their forward")
+        live = self._opened()
+        if len(order.read) != read or not live.sequence:
+            self._unread = order.unread()
+            self._alone = order.alone() if order.has_gates else {}
+            if self._alone and self._mode == "exact":
+                shapes = ", ".join(str(list(param.shape)) for param in list(self._alone.values())[:3])
+                self._say(f"overlap=\"exact\": {len(self._alone)} of the parameters, of shape {shapes}"
+                          f"{', ...' if len(self._alone) > 3 else ''}, are of no module whose forward was seen, so "
+                          "step() waits for them")
+            self._unread.sort(key=lambda param: id(param) not in self._alone)
+            live.sequence = []
+
+    def _hides(self) -> bool:
+        """Returns whether a step may go on when step() returns."""
+        hooks = (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
+        if not all(getattr(hook, "reads_no_parameters", False) for hook in hooks):
+            return False
+        if self._order is None or not self._order.has_gates:
+            self._say("overlap=\"exact\": no module's forward has been seen that reads a parameter of this optimizer, "
+                      "so step() waits")
+            return False
+        return True
+
+    def _refuse_graphs(self) -> None:
+        if any(device.type == "cuda" for device in self._devices) and torch.cuda.is_current_stream_capturing():
+            raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
+                          "Use torch.optim.AdamW(capturable=True), or no graph")
+
+    # ---- state ----
+
+    def _settled(self) -> None:
+        """Waits for the step, and takes what the program has written to parameters and states."""
+        self._opened()
+        self._finish()
+        places = list(self._same())
+        take_edits(places, places, self.state)
+        self._take_written(places)
+
+    def _same(self) -> Iterator[Place]:
+        """Yields the places of the parameters that are of the kind that they were."""
+        return (place for place in self._opened().arena.places if hashing.kind(place.param) == place.kind)
+
+    def state_dict(self) -> dict[str, Any]:
+        if self._live is None:
+            return with_own_steps(torch.optim.Optimizer.state_dict(self))
+        self._settled()
+        saved = with_own_steps(torch.optim.Optimizer.state_dict(self))
+        of = self._live.arena.of
+        for param, entry in saved_entries(saved, self.param_groups).items():
+            if param in of and of[param].is_split:
+                entry["low"] = of[param].low_bits()
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._opened()
+        self._finish()
+        last = self.register_load_state_dict_pre_hook(take_apart)
+        try:
+            torch.optim.Optimizer.load_state_dict(self, state_dict)
+        finally:
+            last.remove()
+            self.__dict__.pop("_given", None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        torch.optim.AdamW.__setstate__(self, state)
+        self._set_formats()
+        given = self.__dict__.pop("_given", None)
+        if given is None:
+            return
+        entries = saved_entries(given, self.param_groups)
+        every = first_numbers(self.param_groups)
+        of = self._opened().arena.of
+        if any(param not in of for param in entries):
+            self._open([each for each in every if each[0] in of or each[0] in entries])
+        places = self._opened().arena.places
+        warn_of_other_numbers(places, entries)
+        self.state.clear()
+        for place in places:
+            place.forget_low_bits()
+        take_entries([(place, entries.get(place.param)) for place in places], self.state)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self._live is not None:
+            self._opened()
+        torch.optim.Optimizer.add_param_group(self, param_group)
+        try:
+            refuse_settings(self.param_groups[-1])
+            for param in self.param_groups[-1]["params"]:
+                refuse(param)
+                formats.number_of(param, self.param_groups[-1])
+        except BaseException:
+            self.param_groups.pop()
+            raise
+        self.param_groups[-1].setdefault("bias_correction", True)
+
+    def close(self) -> None:
+        itself = self._itself()
+        if itself is not self:
+            itself.close()
+            return
+        live, self._live = self._live, None
+        try:
+            if live is not None and live.is_here:
+                self._close(live)
+            elif live is not None:  # in a forked child: process and step are the parent's
+                live.arena.runtime.close()
+        finally:
+            self._finalizer.detach()
+            unhook(self._order, self._arrivals)
+            self._order = None
+
+    def _close(self, live: Live) -> None:
+        try:
+            with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
+                _warn_of_lost(live.overlap.finish())
+        finally:
+            for param, low in live.close().items():
+                if param in self.state:
+                    self.state[param]["low"] = low
+
+    def __getstate__(self) -> Any:
+        raise TypeError("this AdamW holds a process and cannot be copied or pickled; use state_dict()")
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            warnings.warn(f"zf_runtime.AdamW: {line}", stacklevel=4)
+
+
+def _warn_of_lost(places: list[Place]) -> None:
+    if places:
+        parameters = "1 parameter was" if len(places) == 1 else f"{len(places)} parameters were"
+        warnings.warn(f"{parameters} written while the step was running: the written values stay, and their step is "
+                      "lost. Call synchronize() before writing", stacklevel=5)
+
+
+__all__ = ["ArenaAdamW", "options_for"]

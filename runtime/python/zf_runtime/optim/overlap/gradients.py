@@ -1,0 +1,262 @@
+"""Copies gradients into the arena, early where the job lets it, and never another value than step() finds.
+
+A gradient that has been accumulated is copied at once, on a side stream, if it is expected to be the last of its step:
+as many backwards had come before the step before. In step() each early copy is held against the gradient as it is then:
+the object, its place, its version, and a digest of its values, because some programs write without raising the version
+(GradScaler, `.data`). What differs is copied again. That is right, and not hidden."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..tensors.eligibility import refuse_sparse
+from ..tensors.streams import Device, Event, Reading, Stream
+from .arena import Place
+
+_AT_ONCE = 1 << 20  # bytes of gradients that are copied together: each copy costs the job some 0.1 ms
+_PAUSE = 100  # steps without early copies, after one in which the program had written its gradients again
+
+
+class Copied:
+    """One copy of a gradient in the arena."""
+
+    def __init__(self, param: torch.Tensor, gradient: torch.Tensor, buffer: int, readings: list[Reading], at: int,
+                 event: Event, version: int | None):
+        """version: of the gradient when the copy began; None: the parameter gets its gradient from this tensor later,
+        so nothing but the values can be compared."""
+        self.param = param
+        self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version
+        self.buffer = buffer
+        self._readings, self._at = readings, at  # filled in when the event is reached
+        self.event = event
+
+    @property
+    def reading(self) -> Reading:
+        return self._readings[self._at]
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the parameter has another gradient now, or none."""
+        return self.version is not None and self.param.grad is not self.gradient
+
+    def is_of(self, gradient: torch.Tensor, buffer: int) -> bool:
+        """Returns whether it is a copy of this gradient, which nobody has openly written since."""
+        if self.version is None:
+            return self.buffer == buffer
+        return (self.gradient is gradient and self.pointer == gradient.data_ptr() and self.buffer == buffer
+                and self.version == gradient._version)
+
+
+class Collected:
+    """The gradients of one step, in the arena after `events`."""
+
+    def __init__(self, squares: list[float], events: list[Event], rewritten: int):
+        self.squares = squares  # the sum of squares of each gradient, in the order of the places; none if not wanted
+        self.events = events
+        self.rewritten = rewritten  # early copies that the program had overtaken
+
+
+class Gradients:
+    """Follows the gradients of an optimizer from backward to step()."""
+
+    def __init__(self, devices: dict[torch.device, Device], *, early: bool):
+        self._devices, self._early = devices, early
+        self._streams: dict[torch.device, Stream] = {}
+        self._copied: dict[int, Copied] = {}  # by the number of the place
+        self._arrivals: dict[int, int] = {}  # since the last step
+        self._expected: dict[int, int] = {}  # of the step before
+        self._pause = 0
+        self._arriving = threading.RLock()  # autograd has a thread for each GPU, and gloo some
+        self._pending: list[Place] = []  # whose gradients have come, and are not copied yet
+        self._pending_bytes = 0
+        self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
+        self._is_copying = False  # on a side stream, and nobody has waited for it
+        self._has_new = False  # copies, since the last forward
+
+    @property
+    def is_early(self) -> bool:
+        """Whether gradients are copied in backward now."""
+        return self._early and self._pause == 0
+
+    def arrived(self, place: Place, wants_norm: bool) -> None:
+        """Is called when a gradient has been accumulated."""
+        with self._arriving:
+            self._arrived(place, wants_norm)
+
+    def _arrived(self, place: Place, wants_norm: bool) -> None:
+        count = self._arrivals[place.index] = self._arrivals.get(place.index, 0) + 1
+        if not self.is_early or count != self._expected.get(place.index):
+            return
+        current, streams = self._devices[place.kind[2]].current(), self._pending_on.setdefault(place.kind[2], [])
+        if current not in streams:
+            streams.append(current)
+        self._pending.append(place)
+        self._pending_bytes += place.param.nbytes
+        if self._pending_bytes >= _AT_ONCE:
+            made = {device: [stream.record() for stream in streams] for device, streams in self._pending_on.items()}
+            pending = self._take_pending()
+            self._copy_own(pending, 0, wants_norm, wants_digest=True, made=made)
+
+    def _take_pending(self) -> list[Place]:
+        """Returns the places whose gradients have come, but for those whose program has dropped these since."""
+        pending, self._pending, self._pending_bytes, self._pending_on = self._pending, [], 0, {}
+        return [place for place in pending if place.param.grad is not None]
+
+    def reduced(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], wants_norm: bool) -> None:
+        """Is called when DDP has averaged what the parameters of these places get as their gradients."""
+        with self._arriving:
+            if self.is_early:
+                self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
+
+    def _copy_own(self, places: Sequence[Place], buffer: int, wants_norm: bool, wants_digest: bool,
+                  made: dict[torch.device, list[Event]] | None = None) -> None:
+        """Begins to copy the gradients of parameters: see _copy()."""
+        gradients = [_gradient_of(place) for place in places]
+        self._copy(places, gradients, [gradient._version for gradient in gradients], buffer, wants_norm, wants_digest,
+                   made)
+
+    def _copy(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], versions: Sequence[int | None],
+              buffer: int, wants_norm: bool, wants_digest: bool,
+              made: dict[torch.device, list[Event]] | None = None) -> None:
+        """wants_digest: the copy is held against its gradient later, so it may run beside the job. made: the events
+        after which the gradients of a device are there; without: after all that the caller's stream was given."""
+        by_device: dict[torch.device, list[int]] = {}
+        self._has_new = True
+        for number, gradient in enumerate(gradients):
+            by_device.setdefault(gradient.device, []).append(number)
+        for device, numbers in by_device.items():
+            current = self._devices[device].current()
+            stream = self._stream(device) if wants_digest else current
+            for number in numbers:  # of a backward whose gradients were dropped
+                if (last := self._copied.get(places[number].index)) is not None:
+                    current.wait(last.event)
+            for event in [current.record()] if made is None else made[device]:
+                stream.wait(event)
+            self._is_copying = self._is_copying or stream is not current
+            readings = stream.read([gradients[number] for number in numbers], norm=wants_norm, digest=wants_digest,
+                                   copies=[places[number].grads[buffer] for number in numbers])
+            event = stream.record()
+            for at, number in enumerate(numbers):
+                self._copied[places[number].index] = Copied(places[number].param, gradients[number], buffer, readings,
+                                                            at, event, versions[number])
+
+    def settle(self) -> None:
+        """Lets whoever writes the gradients from now on wait for their copies: one more backward adds to them, although
+        none was expected."""
+        if self._is_copying:
+            for device, stream in self._streams.items():  # also for copies that an exception has kept out of _copied
+                self._devices[device].current().wait(stream.record())
+            self._is_copying = False
+
+    def begin(self) -> None:
+        """Is called in forward: settles, and lets go of gradients that the program has dropped without step(), as
+        GradScaler does. The next ones need their memory."""
+        self.settle()
+        if self._has_new:
+            self._has_new = False
+            self._copied = {index: copied for index, copied in self._copied.items() if not copied.is_dropped}
+
+    def collect(self, places: Sequence[Place], buffer: int, wants_norm: bool, is_last: bool = True) -> Collected:
+        """Sees to it that the arena has the gradients as they are now, those of `places` in this order. is_last: it is
+        not called once more before stepped()."""
+        self.settle()  # nobody writes gradients, or to the arena, while copies are under way
+        overtaken = self._overtaken(places, buffer)
+        rewritten = sum(map(self._is_rewritten, overtaken)) if self._early else 0
+        if wants_norm:  # an early copy was made when nobody had asked for it yet
+            again = {place.index for place in overtaken}
+            overtaken += [place for place in places if place.index not in again
+                          and self._copied[place.index].reading.square is None]
+        self._copy_own(overtaken, buffer, wants_norm, wants_digest=not is_last)
+        self.settle()
+        copies = [self._copied[place.index] for place in places]
+        events = list({id(copied.event): copied.event for copied in copies}.values())
+        squares = _numbers([copied.reading.square for copied in copies]) if wants_norm else []
+        return Collected(squares, events, rewritten)
+
+    def _is_rewritten(self, place: Place) -> bool:
+        """Returns whether the program has written a gradient after its early copy. One more backward is no sign."""
+        copied = self._copied.get(place.index)
+        return (copied is not None and copied.reading.digest is not None
+                and self._arrivals.get(place.index) == self._expected.get(place.index))
+
+    def _overtaken(self, places: Sequence[Place], buffer: int) -> list[Place]:
+        """Returns the places of whose gradients, as they are now, there is no copy."""
+        held, overtaken = [], []
+        for place in places:
+            copied, gradient = self._copied.get(place.index), _gradient_of(place)
+            if copied is not None and copied.is_of(gradient, buffer):
+                held.append((place, copied))
+            else:
+                overtaken.append(place)
+        readings = self._read_now([_gradient_of(place) for place, _ in held])
+        pairs = [(now.digest, copied.reading.digest) for (_, copied), now in zip(held, readings)]
+        differs = self._differing([copied.gradient.device for _, copied in held], pairs)
+        overtaken += [place for (place, _), written in zip(held, differs) if written]
+        return overtaken
+
+    def _read_now(self, gradients: Sequence[torch.Tensor]) -> list[Reading]:
+        found: dict[int, Reading] = {}
+        for device in {gradient.device for gradient in gradients}:
+            some = [gradient for gradient in gradients if gradient.device == device]
+            readings = self._devices[device].current().read(some, digest=True)
+            found.update(zip(map(id, some), readings))
+        return [found[id(gradient)] for gradient in gradients]
+
+    def _differing(self, of: Sequence[torch.device], pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
+        """Returns for each pair of digests whether they differ; `of` has their devices."""
+        found = [False] * len(pairs)
+        for device in set(of):
+            numbers = [number for number, each in enumerate(of) if each == device]
+            answers = self._devices[device].current().differing([pairs[number] for number in numbers])
+            for number, answer in zip(numbers, answers):
+                found[number] = answer
+        return found
+
+    def stepped(self, rewritten: int) -> bool:
+        """Forgets the gradients of a step. Returns whether early copies pause now, because the program had written
+        again what was copied."""
+        self._copied.clear()
+        self._take_pending()
+        self._expected, self._arrivals = self._arrivals, {}
+        paused, self._pause = self._pause, max(0, self._pause - 1)
+        if rewritten and paused == 0:
+            self._pause = _PAUSE
+            return True
+        return False
+
+    def forget(self) -> None:
+        """Drops the copies in the arena: step() takes all gradients anew."""
+        for copied in self._copied.values():
+            copied.event.synchronize()
+        self._copied.clear()
+
+    def close(self) -> None:
+        """Ends the side streams."""
+        for stream in self._streams.values():
+            stream.close()
+
+    def _stream(self, device: torch.device) -> Stream:
+        if device not in self._streams:
+            self._streams[device] = self._devices[device].side()
+        return self._streams[device]
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    """Returns numbers that may lie on devices, after one wait for each device."""
+    by_device: dict[torch.device, list[torch.Tensor]] = {}
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            by_device.setdefault(value.device, []).append(value)
+    lists = {device: iter(torch.stack(some).tolist()) for device, some in by_device.items()}
+    return [next(lists[value.device]) if isinstance(value, torch.Tensor) else value for value in values]
+
+
+def _gradient_of(place: Place) -> torch.Tensor:
+    gradient = place.param.grad
+    assert gradient is not None
+    refuse_sparse(place.param)
+    return gradient

@@ -1,0 +1,116 @@
+"""What an optimizer with a process has while it is open, and how that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ...errors import ZfError
+from ..tensors.streams import COPIES, Device, device_of
+from .arena import Arena, Place, refuse
+from .gates import Order
+from .gradients import Gradients
+from .timeline import Timeline
+from .turn import FOLLOWER, Overlap, Share
+
+OUR_THREADS = (FOLLOWER, COPIES)
+Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
+
+
+class Live:
+    """What an open optimizer has."""
+
+    def __init__(self, wanted: Wanted, mode: str, options: dict[str, Any], devices: dict[torch.device, Device],
+                 timeline: Timeline):
+        for param, _, _ in wanted:
+            refuse(param)
+        self.arena = Arena(wanted, 2 if mode == "late" else 1, options)
+        for place in self.arena.places:
+            devices.setdefault(place.kind[2], device_of(place.kind[2]))
+        self.overlap = Overlap(self.arena, devices, timeline)
+        self.gradients = Gradients(devices, early=mode == "exact")
+        self.buffer = 0  # for the gradients of the next step
+        self.sequence: list[list[torch.Tensor]] = []  # the parameters of each share
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that opened it."""
+        return self.overlap.follower.owner == os.getpid()
+
+    def thin(self) -> None:
+        """Gives memory back, so that there is room for a successor. Goes on right if none comes."""
+        self.gradients.forget()
+        turn = self.overlap.follower.turn
+        for share in () if turn is None else turn.shares:
+            share.event.synchronize()  # a GPU reads the arena until then
+        self.arena.thin()
+
+    def close(self, keeps: bool = True) -> dict[torch.Tensor, torch.Tensor]:
+        """Ends thread, process and arena, after the step that is under way. See Arena.release(). Raises what
+        Runtime.close() raises."""
+        try:
+            self.overlap.publish()
+            self.overlap.follower.end()
+            self.gradients.close()
+            return self.arena.release(keeps)
+        finally:
+            self.arena.runtime.close()
+
+    def shares_of(self, places: Sequence[Place], order: Iterable[torch.Tensor]) -> list[Share]:
+        """Returns the shares of a step of these places. order: of forward, as it is when there is no sequence yet."""
+        if not self.sequence:
+            first = {id(param): number for number, param in enumerate(order)}
+            ordered = sorted(self.arena.places, key=lambda place: first.get(id(place.param), -1))
+            self.sequence = [[place.param for place in some] for some in _cut(ordered)]
+        active = {id(place.param): place for place in places}
+        found = [[active[id(param)] for param in some if id(param) in active] for some in self.sequence]
+        return [Share(some) for some in found if some]
+
+    def first_share(self) -> float:
+        """Returns the part of the parameters that the first share holds: nothing hides its step."""
+        sizes = [sum(param.numel() for param in some) for some in self.sequence]
+        return sizes[0] / sum(sizes) if sizes else 0.0
+
+
+def _cut(places: Sequence[Place]) -> list[list[Place]]:
+    """Returns the places in pieces of one device each, some 32 in all; a large one by itself."""
+    least = max(1 << 20, sum(place.param.nbytes for place in places) // 32)
+    pieces: list[list[Place]] = []
+    size = least
+    for place in places:
+        if size >= least or pieces[-1][0].kind[2] != place.kind[2] or place.is_large:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(place)
+        size += max(place.param.nbytes, place.is_large * least)
+    return pieces
+
+
+def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
+    """Leaves nothing on the model."""
+    if order is not None:
+        order.close()
+    for hook in arrivals.values():
+        hook.remove()
+    arrivals.clear()
+
+
+def end(live: Live, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
+    """Ends what an optimizer leaves that nobody has closed."""
+    if not live.is_here:
+        return
+    unhook(order, arrivals)
+
+    def close() -> None:
+        with contextlib.suppress(ZfError):
+            live.close()
+
+    if threading.current_thread().name in OUR_THREADS:  # the garbage collector runs on any: it cannot wait for itself
+        threading.Thread(target=close, name="zf-close").start()
+    else:
+        close()

@@ -1,0 +1,138 @@
+"""Holds torch's `state` and state_dict()s against the memory in the arena.
+
+The program may edit `state` as with torch's own optimizers: what it has put there is copied into the arena, where the
+step finds it. No state ever goes to a GPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, MutableMapping, Sequence
+from typing import Any
+
+import torch
+
+from ...errors import ZfError
+from ..tensors import formats
+from .arena import Place, refuse_settings
+from .mapped_files import ranges_of
+
+State = MutableMapping[torch.Tensor, Any]
+
+
+def show(place: Place, state: State) -> None:
+    """Shows the memory of a parameter in `state`."""
+    place.show()
+    state[place.param] = dict(place.entry)  # the program may change its own
+
+
+def take_edits(places: Iterable[Place], every: Iterable[Place], state: State) -> None:
+    """Takes what the program has done to `state`. If it has edited one of these places, every place is looked at: one
+    may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for moments of
+    another shape than their parameter."""
+    if any(_is_edited(place, state) for place in places):
+        take_entries([(place, state.get(place.param)) for place in every if _is_edited(place, state)], state)
+
+
+def _is_edited(place: Place, state: State) -> bool:
+    entry = state.get(place.param)
+    if not entry:
+        return place.is_shown
+    return not place.is_shown or any(entry.get(name) is not value or not place.is_own(name)
+                                     for name, value in place.entry.items())
+
+
+@torch.no_grad()
+def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: State) -> None:
+    """Copies entries of `state` or of a state_dict into the arena, and shows them. What is missing in one becomes zero,
+    and a master that is missing is the parameter. Without an entry a parameter begins anew. A source may lie in the
+    arena, also where another one goes: it is read before that."""
+    check_shapes({place.param: entry for place, entry in entries if entry})
+    mapped = ranges_of(max((place.exp_avg.data_ptr() for place, _ in entries), default=0))
+    for place, entry in [(place, _apart(place, entry, mapped) if entry else None) for place, entry in entries]:
+        if entry is None:
+            place.reset()
+        else:
+            _take_entry(place, entry)
+            show(place, state)
+
+
+def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict[str, Any]:
+    """Returns an entry with its count as a number, and copies of all in it that lies at other places of the arena."""
+    def copied(name: str, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or place.holds(name, value):
+            return value
+        return value.clone() if any(value.data_ptr() in each for each in mapped) else value
+
+    return {**{name: copied(name, value) for name, value in entry.items()}, "step": float(entry.get("step", 0.0))}
+
+
+def _take_entry(place: Place, entry: dict[str, Any]) -> None:
+    for name in ("exp_avg", "exp_avg_sq"):
+        own, given = getattr(place, name), entry.get(name)
+        if given is None:
+            own.zero_()
+        elif not place.holds(name, given):
+            own.copy_(given)
+    master, low = entry.get("master"), formats.usable_low(place.param, entry)
+    if place.param.dtype != torch.float32:
+        if place.is_split and isinstance(master, torch.Tensor):
+            place.loaded, place.digest = master.to("cpu", torch.float32), None
+        elif not place.is_split:
+            place.set_master(master if isinstance(master, torch.Tensor) else place.param.detach())
+            place.digest = None
+    if low is not None:
+        place.loaded, place.digest = low.to("cpu"), None
+    place.count.fill_(entry["step"])
+
+
+def check_shapes(entries: dict[torch.Tensor, Any]) -> None:
+    """Raises ZfError for moments of another shape than their parameter."""
+    for param, entry in entries.items():
+        for name in ("exp_avg", "exp_avg_sq"):
+            given = entry.get(name)
+            if given is not None and given.shape != param.shape:
+                raise ZfError(f"{name} of a parameter has shape {tuple(given.shape)}, and the parameter "
+                              f"{tuple(param.shape)}: give it a state of its own shape, or remove its state to begin "
+                              "anew")
+
+
+def with_own_steps(state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Gives every parameter in the state_dict a step tensor of its own: torch's own optimizers increase them in
+    place."""
+    state_dict["state"] = {key: {**entry, "step": entry["step"].clone()} if "step" in entry else entry
+                           for key, entry in state_dict["state"].items()}
+    return state_dict
+
+
+def saved_entries(state_dict: dict[str, Any], param_groups: Sequence[dict[str, Any]]) -> dict[torch.Tensor, Any]:
+    """Returns the entries of a state_dict by the parameter that they are of."""
+    found = {}
+    for group, saved in zip(param_groups, state_dict["param_groups"]):
+        for param, key in zip(group["params"], saved["params"]):
+            if state_dict["state"].get(key):
+                found[param] = state_dict["state"][key]
+    return found
+
+
+def warn_of_other_numbers(places: Iterable[Place], entries: dict[torch.Tensor, Any]) -> None:
+    """Says once that the moments of a loaded state are rounded by other random bits from here on."""
+    for place in places:
+        given = entries.get(place.param, {}).get("first_element", place.first_element)
+        if place.first_element is not None and given != place.first_element:
+            warnings.warn(f"a parameter of shape {tuple(place.param.shape)}: the state_dict numbers its elements from "
+                          f"{given}, and this optimizer from {place.first_element}, so its moments are rounded by "
+                          "other random bits from here on", stacklevel=5)
+            return
+
+
+def take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Keeps the states of a state_dict for us, after a check that they can be loaded. torch would move them to the
+    device of their parameters."""
+    for group in state_dict["param_groups"]:
+        refuse_settings(group)
+    lengths = [[len(group["params"]) for group in groups] for groups in
+               (state_dict["param_groups"], optimizer.param_groups)]
+    if lengths[0] == lengths[1]:  # else torch reports it
+        check_shapes(saved_entries(state_dict, optimizer.param_groups))
+    optimizer._given = state_dict
+    return {**state_dict, "state": {}}

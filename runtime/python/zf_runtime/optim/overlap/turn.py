@@ -1,0 +1,273 @@
+"""Says for each parameter who waits for whom: the state machine of a step that runs beside training.
+
+A step that is handed over is a Turn. The follower, a thread, does all of it: it submits the parameters in the order
+of forward, and as soon as the optimizer process has finished the first share of them, it sends that to the parameters,
+and so on, one share after the other. A parameter is
+
+    still  ->  under way (begin)  ->  sent (by the follower)  ->  still (whoever waits for its share)
+
+Nothing of a turn is done by the training thread. So an exception that comes between two of its lines, such as Ctrl-C,
+loses no step: either the follower has the turn, and does all of it, or nothing has happened."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from ...errors import ZfError
+from ...native.runtime import Runtime
+from ..tensors.hashing import kind
+from ..tensors.latch import Latch
+from ..tensors.priority import yield_to_the_job
+from ..tensors.streams import REACHED, Device, Event, Reading, Stream
+from .arena import Arena, Place
+from .timeline import Timeline
+
+FOLLOWER = "zf-follower"
+_LOOK_S = 0.2  # how often a wait looks whether the follower still lives
+
+
+class Share:
+    """Parameters on one device that are sent together, and waited for together. A large one has a share of its own."""
+
+    def __init__(self, places: Sequence[Place]):
+        self.places = list(places)
+        # The last one's end is that of all before it: they are stepped in this order.
+        self.last = next((place for place in reversed(self.places) if place.shape.elements), self.places[-1])
+        self.ends = self.last.ends if len(self.places) == 1 else [self.last.shape.elements]  # of its pieces
+        self.device = self.places[0].kind[2]
+        self.sent = Latch()  # set when `event` is known
+        self.event: Event = REACHED  # reached when the parameters hold the step's results
+        self.not_waited_for = {id(place) for place in self.places}  # nobody has waited for these parameters
+
+    @property
+    def is_waited_for(self) -> bool:
+        return not self.not_waited_for
+
+
+class Turn:
+    """One step of some parameters, from begin() until its end."""
+
+    def __init__(self, number: int, shares: list[Share], buffer: int, scalars: list[tuple[Any, ...]],
+                 scalars_of: list[int], sources: list[Event], readers: dict[torch.device, Event], *,
+                 is_late: bool):
+        """scalars, scalars_of: as in Runtime.submit(), for the places of all shares in their order. After the events
+        `sources` the gradients are in the arena. After the events `readers` nobody reads the old parameters. is_late:
+        nothing is sent before `publishing` is set."""
+        self.number = number
+        self.shares = shares
+        self.places = [place for share in shares for place in share.places]
+        self.share_of = {id(place): share for share in shares for place in share.places}
+        self.buffer, self.scalars, self.scalars_of = buffer, scalars, scalars_of
+        self.sources, self.readers = sources, readers
+        self.submitted, self.publishing, self.ended = Latch(), Latch(), Latch()
+        self.error: BaseException | None = None
+        self.was_submitted = False
+        self.lost: list[Place] = []  # the program has written to them while the step was running
+        if not is_late:
+            self.publishing.set()
+
+
+class Follower:
+    """The thread that does turns. It alone waits for the runtime. It does not keep the optimizer alive."""
+
+    def __init__(self, arena: Arena, streams: dict[torch.device, Stream], timeline: Timeline):
+        self.owner = os.getpid()
+        self.turn: Turn | None = None  # the last one. Whoever sets it calls call() then, and again if in doubt
+        self._arena, self._streams, self._timeline = arena, streams, timeline
+        self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=FOLLOWER, daemon=True)
+        self._thread.start()
+
+    def call(self) -> None:
+        """Lets the thread look at `turn`."""
+        self._calls.put(True)
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def end(self) -> None:
+        """Ends the thread and its streams, after its turn. In a forked child there is none."""
+        if self.owner != os.getpid():
+            return
+        if self.turn is not None:
+            self.turn.publishing.set()
+        self._calls.put(False)
+        self._thread.join()
+        for stream in self._streams.values():
+            stream.close()  # it reads the arena
+
+    def _serve(self) -> None:
+        goes_on = True
+        yield_to_the_job()
+        with torch.no_grad():
+            while goes_on:
+                goes_on = self._calls.get()
+                turn = self.turn
+                if turn is not None and not turn.ended.is_set:
+                    self._do(turn)
+
+    def _do(self, turn: Turn) -> None:
+        try:
+            self._follow(turn)
+        except BaseException as error:  # such as ZfWorkerDied: whoever waits gets it
+            turn.error = error
+        for latch in (turn.submitted, *(share.sent for share in turn.shares), turn.ended):
+            latch.set()
+
+    def _follow(self, turn: Turn) -> None:
+        for event in turn.sources:
+            event.synchronize()
+        began = time.perf_counter_ns()
+        runtime = self._arena.runtime
+        ticket = runtime.submit([place.index for place in turn.places], buffer=turn.buffer, scalars=turn.scalars,
+                                scalars_of=turn.scalars_of)
+        self._arena.counts[torch.tensor([place.index for place in turn.places], device="cpu")] += 1
+        turn.was_submitted = True
+        turn.submitted.set()
+        while not turn.publishing.wait(60.0):
+            pass  # set by the next step, by synchronize() or by close()
+        for device, event in turn.readers.items():
+            self._streams[device].wait(event)
+        for number, share in enumerate(turn.shares):
+            if share.last.shape.elements:
+                runtime.progress(share.last.index, share.ends[0], ticket=ticket)
+            done = time.perf_counter_ns()
+            self._send(turn, share, ticket)
+            self._timeline.add("step", turn.number, number, began, done)
+            began = time.perf_counter_ns()
+            self._timeline.add("send", turn.number, number, done, began)
+        runtime.wait(ticket)
+
+    def _send(self, turn: Turn, share: Share, ticket: int) -> None:
+        """Gives the parameters of a share their new values, but for those that the program has written meanwhile. The
+        first piece of the step must be done."""
+        stream = self._streams[share.device]
+        same = [place for place in share.places if kind(place.param) == place.kind]
+        readings = stream.read([place.param for place in same], digest=True)
+        differs = stream.differing([(reading.digest, place.digest) for reading, place in zip(readings, same)])
+        places = [place for place, written in zip(same, differs) if not written]
+        turn.lost += [place for place in share.places if place not in places]
+        if places and len(share.ends) > 1 and share.last.param.is_contiguous():
+            readings = [self._send_pieces(share.last, share.ends, stream, ticket)]
+        else:
+            if len(share.ends) > 1:  # the program has changed the layout since
+                self._arena.runtime.progress(share.last.index, share.ends[-1], ticket=ticket)
+            readings = stream.send([place.values for place in places], [place.param for place in places])
+        for place, reading in zip(places, readings):
+            torch.autograd.graph.increment_version(place.param)
+            place.digest = reading.digest
+        share.event = stream.record()
+        share.sent.set()
+
+    def _send_pieces(self, place: Place, ends: Sequence[int], stream: Stream, ticket: int) -> Reading:
+        values, param = place.values.view(-1), place.param.detach().view(-1)
+        for begin, end in zip((0, *ends), ends):
+            self._arena.runtime.progress(place.index, end, ticket=ticket)
+            stream.copy(param[begin:end], values[begin:end])
+        return stream.sent(place.values, place.param)
+
+
+class Overlap:
+    """The training threads' side of the state machine."""
+
+    def __init__(self, arena: Arena, devices: dict[torch.device, Device], timeline: Timeline):
+        self.devices = devices
+        self._timeline = timeline
+        streams = {device: each.sender() for device, each in devices.items()}
+        self.follower = Follower(arena, streams, timeline)
+
+    @property
+    def turn(self) -> Turn | None:
+        """The last turn, if somebody may still have to wait for a part of it."""
+        turn = self.follower.turn
+        if turn is None or all(share.is_waited_for and share.event is REACHED for share in turn.shares):
+            return None
+        return turn  # on a device each stream of the job waits: that another one has waited is not enough
+
+    def begin(self, turn: Turn) -> None:
+        """Hands a step over. Returns when it is submitted and counted. The turn before must be waited for."""
+        self.follower.turn = turn  # from here on the follower does all of it
+        self.follower.call()
+        self._wait(turn.submitted, turn)
+
+    def readers(self) -> dict[torch.device, Event]:
+        """Returns the events after which all is read that the caller's streams were given to read."""
+        return {device: each.current().record() for device, each in self.devices.items()}
+
+    def wait_for(self, places: Iterable[Place]) -> None:
+        """Waits until these parameters hold the results of the last turn: on the host until they are sent, then on the
+        stream of the caller."""
+        turn = self.follower.turn
+        if turn is None:
+            return
+        found = [(share, place) for place in places if (share := turn.share_of.get(id(place)))]
+        for share in {id(share): share for share, _ in found}.values():
+            self._wait_for_share(turn, share)
+        for share, place in found:
+            share.not_waited_for.discard(id(place))
+
+    def publish(self) -> Turn | None:
+        """Lets a late step be sent. Returns the last turn."""
+        turn = self.follower.turn
+        if turn is not None:
+            if not turn.publishing.is_set:
+                turn.readers = self.readers()  # forward and backward have read the old parameters since
+            turn.publishing.set()  # in any case: an interrupt may have come in the middle of the last set()
+        return turn
+
+    def finish(self) -> list[Place]:
+        """Waits for the whole turn. Returns the parameters that keep what the program has written to them meanwhile:
+        the step of these is lost."""
+        turn = self.publish()
+        if turn is None:
+            return []
+        for share in turn.shares:
+            self._wait_for_share(turn, share)
+            share.not_waited_for.clear()
+        self._wait(turn.ended, turn)
+        lost, turn.lost = turn.lost, []
+        return lost
+
+    def wait_for_process(self, runtime: Runtime) -> None:
+        """Waits until the process has done a late step, which stays late: nothing is sent."""
+        turn = self.follower.turn
+        if turn is not None:
+            self._wait(turn.submitted, turn)
+            runtime.wait()  # the follower does not: it waits for `publishing`
+
+    def is_under_way(self, place: Place) -> bool:
+        """Returns whether nobody has waited for a parameter since its last step."""
+        turn = self.follower.turn
+        share = None if turn is None else turn.share_of.get(id(place))
+        return share is not None and id(place) in share.not_waited_for
+
+    def _wait_for_share(self, turn: Turn, share: Share) -> None:
+        if not share.sent.is_set:
+            began = time.perf_counter_ns()
+            self._wait(share.sent, turn)
+            self._timeline.add("wait", turn.number, turn.shares.index(share), began, time.perf_counter_ns())
+        self._check(turn)
+        if share.event is not REACHED:
+            self.devices[share.device].current().wait(share.event)
+
+    def _wait(self, latch: Latch, turn: Turn) -> None:
+        while not latch.wait(_LOOK_S):
+            self.follower.call()  # an interrupt may have come before the first call
+            if not self.follower.is_alive():
+                raise ZfError("the thread that follows the optimizer has ended; make a new optimizer")
+        self._check(turn)
+
+    def _check(self, turn: Turn) -> None:
+        """Raises what has ended a turn. After a step that was refused, such as one with an infinite lr, training may go
+        on."""
+        if turn.error is not None:
+            if not turn.was_submitted:
+                self.follower.turn = None
+            raise turn.error

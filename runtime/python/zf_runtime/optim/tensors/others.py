@@ -1,0 +1,25 @@
+"""Knows the optimizers whose steps run beside training: another one may be over the same parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from ...errors import ZfError
+
+_beside: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def remember(optimizer: Any) -> None:
+    """Adds an optimizer with _pending(), the parameters that a step under way writes, and _finish_own()."""
+    _beside.add(optimizer)
+
+
+def settle(optimizer: Any, params: Iterable[Any]) -> None:
+    """Finishes the steps of all other optimizers over some of these parameters, before they are read."""
+    for other in [each for each in _beside if each is not optimizer]:
+        if (pending := other._pending()) and not pending.isdisjoint(params := list(params)):
+            with contextlib.suppress(ZfError):  # such as ZfWorkerDied, which its own next call reports
+                other._finish_own()
