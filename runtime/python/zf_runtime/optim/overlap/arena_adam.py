@@ -243,7 +243,7 @@ class ArenaAdamW(AdamW):
                 self._say("DistributedDataParallel has a communication hook of its own, so gradients are copied after "
                           "backward, and not in it")
 
-    def ddp_hook(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+    def _reduced(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
         """Takes gradients that DDP has averaged."""
         live = self._live
         if live is None:
