@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -150,7 +151,12 @@ class CommandTest(unittest.TestCase):
             self.skipTest("one CPU allowed, and this needs two")
 
     def assert_exit(self, result, code: int):
-        self.assertEqual(result.returncode, code, f"\nstdout: {result.stdout}\nstderr: {result.stderr}")
+        """Checks the exit code. If it is another, prints the command, its folder and files, and both streams."""
+        if result.returncode != code:
+            files = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+            self.fail(f"exit code {result.returncode}, not {code}\ncommand: {shlex.join(map(str, result.args))}\n"
+                      f"in {self.folder}: {' '.join(files) or 'no files'}\n"
+                      f"stdout: {result.stdout}\nstderr: {result.stderr}")
 
     def assert_refused(self, result, code: int, *named: str):
         """Checks the exit code, one line on stderr that names these things, and nothing on stdout."""
