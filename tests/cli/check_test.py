@@ -120,11 +120,11 @@ class Check(CommandTest):
 
 
 class Bandwidth(CommandTest):
-    """Against evidence made fifty times slower, and fifty times faster, than this machine is. A busy one can be twelve
-    times slower than a moment ago."""
+    """Against evidence made 2,000 times slower, and fifty times faster, than this machine is. A pass of the few
+    parameters takes less than a millisecond on an idle machine, and several turns of the scheduler on a busy one."""
 
     def measured_plan(self, factor: float) -> None:
-        self.assert_exit(self.run_tune("tune", "-q", "--budget", "500ms"), DONE)
+        self.assert_exit(self.run_tune("tune", "-q", "--budget", "500ms", "--params", "1M"), DONE)
         plan = self.read_plan()
         for sample in plan["evidence"]["samples"]:
             for name in ("step_ns", "roofline_ns"):
@@ -132,7 +132,7 @@ class Bandwidth(CommandTest):
         (self.folder / "plan.json").write_text(json.dumps(plan))
 
     def test_bandwidth_as_planned(self):
-        self.measured_plan(50)
+        self.measured_plan(2000)
         result = self.run_tune("check", "--bandwidth", "plan.json")
         self.assert_exit(result, DONE)
         self.assertIn("as fast as", result.stdout)
@@ -141,7 +141,7 @@ class Bandwidth(CommandTest):
         self.measured_plan(1 / 50)
         started = time.monotonic()
         result = self.run_tune("check", "--bandwidth", "plan.json")
-        self.assertLess(time.monotonic() - started, 5.5, "the deadline, and the program's own end")
+        self.assertLess(time.monotonic() - started, 20, "the deadline is 5 s, and a busy machine is late")
         self.assert_exit(result, STALE)
         self.assertRegex(result.stdout, "^plan.json: .* is slow: roofline .* GB/s, .* % of the")
 
@@ -165,7 +165,7 @@ class Bandwidth(CommandTest):
         self.need_two_cpus()
         file = "/sys/devices/system/cpu/isolated"
         need_namespaces("--mount", at=file)
-        self.measured_plan(50)
+        self.measured_plan(2000)
         (self.folder / "isolated").write_text(f"{max(os.sched_getaffinity(0))}\n")
         isolated = ["unshare", "--mount", "sh", "-c", f'mount --bind isolated {file} && exec "$@"', "sh"]
         for options in ((), ("--bandwidth",)):
