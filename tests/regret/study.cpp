@@ -9,11 +9,11 @@
 #include <thread>
 
 #include "base/format.hpp"
-#include "machine/topology_hwloc.hpp"
 #include "measure/training_demand.hpp"
 #include "measure/workload_file.hpp"
 #include "search/choose.hpp"
 #include "simulate/simulated_meter.hpp"
+#include "topology/topology_hwloc.hpp"
 
 namespace zf {
 namespace {

@@ -30,7 +30,7 @@ PAGE = SOURCE / "docs/design.md"
 
 # A library with types of its own, the header by which it is known, and the only rooms that may include it.
 HOMES_OF_LIBRARIES = [
-    ("hwloc", r"hwloc", {"machine"}),
+    ("hwloc", r"hwloc", {"topology"}),
     ("oneTBB", r"(oneapi/)?tbb", {"measure"}),
     ("cxxopts", r"cxxopts", {"commands"}),
     ("libnuma", r"numa(if)?\.h", {"os"}),
@@ -142,7 +142,7 @@ class Rooms(unittest.TestCase):
         for room, other in [("os", "base"), ("launchers", "os"), ("plan", "launchers"), ("engine", "os"),
                             ("worker", "engine"), ("local", "engine"), ("local", "plan"), ("abi", "local"),
                             ("abi", "abi"), ("abi", "plan"), ("abi", "ipc"),
-                            ("machine", "text"), ("launch", "planning"), ("search", "measure"),
+                            ("topology", "text"), ("gpus", "topology"), ("launch", "planning"), ("search", "measure"),
                             ("search", "compare"), ("commands", "report")]:
             with self.subTest(room=room, includes=other):
                 result = compiles(room, one_header(other))

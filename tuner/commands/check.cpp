@@ -7,7 +7,7 @@
 #include "commands/commands.hpp"
 #include "commands/results.hpp"
 #include "commands/shared_arguments.hpp"
-#include "machine/visible_gpus.hpp"
+#include "gpus/visible_gpus.hpp"
 #include "measure/bandwidth.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"

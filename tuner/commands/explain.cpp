@@ -9,11 +9,11 @@
 #include "commands/shared_arguments.hpp"
 #include "machine/fingerprint.hpp"
 #include "machine/machine.hpp"
-#include "machine/topology_hwloc.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "report/explain_homes.hpp"
 #include "simulate/simulated_machine.hpp"
+#include "topology/topology_hwloc.hpp"
 
 namespace zf {
 namespace {

@@ -9,7 +9,7 @@
 #include "commands/shared_arguments.hpp"
 #include "fit/forecast.hpp"
 #include "fit/verdict.hpp"
-#include "machine/gpu_lookup.hpp"
+#include "gpus/gpu_lookup.hpp"
 #include "machine/rank_count.hpp"
 #include "text/nearest.hpp"
 #include "text/units.hpp"

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "commands/cli.hpp"
-#include "machine/topology.hpp"
 #include "plan/plan.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "homes/homes.hpp"
-#include "machine/topology.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "gpus/rank_gpus.hpp"
 #include "homes/home_score.hpp"
 #include "machine/machine.hpp"
-#include "machine/rank_gpus.hpp"
 
 namespace zf {
 

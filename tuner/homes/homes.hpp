@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/id_set.hpp"
-#include "machine/topology.hpp"
 #include "os/allowed.hpp"
 #include "plan/rank_gpu.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -6,9 +6,9 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "gpus/spread.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/shared_homes.hpp"
-#include "machine/spread.hpp"
 
 namespace zf {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "gpus/rank_gpus.hpp"
 #include "homes/homes.hpp"
 #include "machine/machine.hpp"
-#include "machine/rank_gpus.hpp"
 #include "plan/workload.hpp"
 
 namespace zf {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "gpus/visible_gpus.hpp"
 #include "launch/launch_request.hpp"
-#include "machine/visible_gpus.hpp"
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
 #include "plan/plan.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "machine/spread.hpp"
+#include "gpus/spread.hpp"
 
 namespace zf {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "machine/topology.hpp"
 #include "os/sysroot.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "machine/topology.hpp"
 #include "os/allowed.hpp"
 #include "plan/machine_class.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -6,15 +6,15 @@
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
+#include "gpus/amd_gpus.hpp"
+#include "gpus/bound_drivers.hpp"
+#include "gpus/device_nodes.hpp"
+#include "gpus/driver_gpus.hpp"
+#include "gpus/gpus.hpp"
 #include "launchers/core_shortage.hpp"
-#include "machine/amd_gpus.hpp"
-#include "machine/bound_drivers.hpp"
 #include "machine/core_speeds.hpp"
-#include "machine/device_nodes.hpp"
-#include "machine/driver_gpus.hpp"
-#include "machine/gpus.hpp"
-#include "machine/topology_hwloc.hpp"
 #include "os/shared_cpus.hpp"
+#include "topology/topology_hwloc.hpp"
 
 namespace zf {
 namespace {

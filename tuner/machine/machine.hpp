@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/id_set.hpp"
-#include "machine/topology.hpp"
 #include "os/allowed.hpp"
 #include "os/isolated.hpp"
 #include "os/sysroot.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "gpus/rank_gpus.hpp"
 #include "machine/machine.hpp"
 #include "machine/rank_count.hpp"
-#include "machine/rank_gpus.hpp"
 #include "os/environment.hpp"
 #include "text/table.hpp"
 

@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "gpus/gpu_lookup.hpp"
+#include "gpus/unread_lists.hpp"
 #include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
-#include "machine/gpu_lookup.hpp"
-#include "machine/unread_lists.hpp"
 #include "text/units.hpp"
 
 namespace zf {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "machine/topology.hpp"
 #include "os/environment.hpp"
 #include "plan/gpu_share.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

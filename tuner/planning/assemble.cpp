@@ -5,9 +5,9 @@
 
 #include "base/format.hpp"
 #include "base/version.hpp"
+#include "gpus/spread.hpp"
 #include "homes/split.hpp"
 #include "machine/fingerprint.hpp"
-#include "machine/spread.hpp"
 #include "os/host_name.hpp"
 
 namespace zf {

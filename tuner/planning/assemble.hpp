@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "gpus/rank_gpus.hpp"
 #include "homes/split.hpp"
 #include "machine/machine.hpp"
-#include "machine/rank_gpus.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {

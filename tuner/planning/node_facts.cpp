@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "gpus/moved_gpus.hpp"
 #include "machine/core_speeds.hpp"
-#include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
 
 namespace zf {

@@ -2,9 +2,9 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "gpus/moved_gpus.hpp"
 #include "homes/home_gain.hpp"
 #include "homes/shared_homes.hpp"
-#include "machine/moved_gpus.hpp"
 #include "planning/retarget.hpp"
 
 namespace zf {

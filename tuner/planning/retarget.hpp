@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "gpus/rank_gpus.hpp"
 #include "machine/machine.hpp"
-#include "machine/rank_gpus.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {

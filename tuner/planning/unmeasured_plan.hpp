@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "gpus/rank_gpus.hpp"
 #include "homes/rank_homes.hpp"
 #include "homes/split.hpp"
 #include "machine/machine.hpp"
-#include "machine/rank_gpus.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {

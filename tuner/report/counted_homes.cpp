@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "gpus/moved_gpus.hpp"
 #include "homes/rank_homes.hpp"
-#include "machine/moved_gpus.hpp"
 
 namespace zf {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "homes/domains.hpp"
 #include "homes/home_scale.hpp"
-#include "machine/topology.hpp"
 #include "plan/plan.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "machine/topology.hpp"
 #include "plan/plan.hpp"
 #include "text/table.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

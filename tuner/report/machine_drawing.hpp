@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "machine/topology.hpp"
 #include "plan/plan.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -5,9 +5,9 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "machine/topology_hwloc.hpp"
 #include "os/file.hpp"
 #include "plan/json_fields.hpp"
+#include "topology/topology_hwloc.hpp"
 
 namespace zf {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "machine/topology.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

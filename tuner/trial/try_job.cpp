@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "gpus/moved_gpus.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/fingerprint.hpp"
-#include "machine/moved_gpus.hpp"
 #include "os/environment.hpp"
 #include "planning/assemble.hpp"
 #include "text/command_line.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../machine/machines.hpp"
+#include "../topology/machines.hpp"
 #include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "random_machine.hpp"

@@ -4,7 +4,7 @@
 
 #include "all_searches.hpp"
 #include "corpus.hpp"
-#include "machine/moved_gpus.hpp"
+#include "gpus/moved_gpus.hpp"
 #include "os/standard_streams.hpp"
 #include "paths.hpp"
 #include "plan/plan_check.hpp"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../machine/machines.hpp"
-#include "../machine/make_topology.hpp"
+#include "../topology/machines.hpp"
+#include "../topology/make_topology.hpp"
 #include "homes/rank_homes.hpp"
 #include "other_numbering.hpp"
 

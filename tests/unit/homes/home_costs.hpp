@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpus/rank_gpus.hpp"
 #include "machine/machine.hpp"
-#include "machine/rank_gpus.hpp"
 
 namespace zf {
 

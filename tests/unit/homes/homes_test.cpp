@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "../machine/make_topology.hpp"
+#include "../topology/make_topology.hpp"
 #include "base/error.hpp"
 #include "random_machine.hpp"
 

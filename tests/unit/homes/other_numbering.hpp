@@ -14,8 +14,8 @@
 #include "home_costs.hpp"
 #include "homes/rank_homes.hpp"
 #include "homes/split.hpp"
-#include "machine/topology.hpp"
 #include "search/controls.hpp"
+#include "topology/topology.hpp"
 
 namespace zf {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../machine/make_topology.hpp"
+#include "../topology/make_topology.hpp"
 #include "base/format.hpp"
 #include "homes/homes.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "../machine/make_topology.hpp"
 #include "../machine/sysroot_machine.hpp"
+#include "../topology/make_topology.hpp"
 #include "base/error.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/rank_homes.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "../machine/make_topology.hpp"
+#include "../topology/make_topology.hpp"
 #include "plan/reserved_perc.hpp"
 #include "random_machine.hpp"
 #include "search/controls.hpp"

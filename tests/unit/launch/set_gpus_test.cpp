@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "machine/spread.hpp"
+#include "gpus/spread.hpp"
 
 namespace zf {
 namespace {

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <set>
 
+#include "../topology/machines.hpp"
+#include "../topology/make_topology.hpp"
 #include "base/format.hpp"
-#include "machines.hpp"
-#include "make_topology.hpp"
 #include "os/file.hpp"
 
 namespace zf {

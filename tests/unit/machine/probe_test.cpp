@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "../topology/machines.hpp"
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
-#include "machines.hpp"
 
 namespace zf {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "../machine/make_topology.hpp"
+#include "../topology/make_topology.hpp"
 #include "base/format.hpp"
 #include "homes/rank_homes.hpp"
 #include "os/file.hpp"

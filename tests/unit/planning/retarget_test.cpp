@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../machine/machines.hpp"
+#include "../topology/machines.hpp"
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
+#include "gpus/moved_gpus.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/rank_homes.hpp"
 #include "machine/core_speeds.hpp"
-#include "machine/moved_gpus.hpp"
 #include "plan/plan_check.hpp"
 #include "planning/assemble.hpp"
 #include "planning/unmeasured_plan.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../homes/random_machine.hpp"
-#include "machine/moved_gpus.hpp"
+#include "gpus/moved_gpus.hpp"
 #include "planning/retarget.hpp"
 
 namespace zf {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "../machine/make_topology.hpp"
+#include "../topology/make_topology.hpp"
 #include "report/explain_homes.hpp"
 
 namespace zf {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
-#include "../machine/make_topology.hpp"
 #include "../plan/make_plan.hpp"
+#include "../topology/make_topology.hpp"
 #include "plot_rows.hpp"
 #include "report/chart.hpp"
 #include "report/explain.hpp"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "../machine/make_topology.hpp"
+#include "../topology/make_topology.hpp"
 #include "homes/homes.hpp"
 #include "overlap.hpp"
 

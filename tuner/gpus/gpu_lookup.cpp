@@ -1,0 +1,189 @@
+#include "gpus/gpu_lookup.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/format.hpp"
+#include "text/units.hpp"
+#include "topology/pci_vendors.hpp"
+
+namespace zf {
+namespace {
+
+std::string lower_case(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Gpu> usable_gpus(const Topology& topology) {
+  std::vector<Gpu> usable;
+  std::copy_if(topology.gpus.begin(), topology.gpus.end(), std::back_inserter(usable),
+               [](const Gpu& gpu) { return gpu.usable; });
+  int number = 0;
+  for (Gpu& gpu : usable) {
+    if (gpu.vendor_id == kNvidia) gpu.cuda_number = number++;
+  }
+  return usable;
+}
+
+GpuRuntime runtime_of(const Topology& topology) {
+  const auto is_amd = [](const Gpu& gpu) { return gpu.vendor_id == kAmd; };
+  return !topology.gpus.empty() && std::all_of(topology.gpus.begin(), topology.gpus.end(), is_amd)
+             ? GpuRuntime::hip
+             : GpuRuntime::cuda;
+}
+
+std::optional<VisibleDevices> slurm_gpus(const Environment& environment) {
+  auto devices = devices_in(environment, "SLURM_STEP_GPUS");
+  return devices ? devices : devices_in(environment, "SLURM_JOB_GPUS");
+}
+
+std::optional<std::string> uuid_in_name(const std::string& id) {
+  if (id.starts_with("GPU-")) return id;
+  if (id.starts_with("MIG-GPU-")) return id.substr(4, id.find('/') - 4);
+  return std::nullopt;
+}
+
+// ROCm's own pages write the digits in capitals.
+bool begins_uuid(const std::string& start, const std::string& uuid) {
+  return lower_case(uuid).starts_with(lower_case(start));
+}
+
+GpuLookup::GpuLookup(const Environment& environment, const Topology& topology, GpuShare share)
+    : gpus_(usable_gpus(topology)), slurm_(slurm_gpus(environment)) {
+  by_minor_ = !gpus_.empty() &&
+              std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.minor.has_value(); });
+  const bool alike =
+      std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& g) { return g.name == gpus_[0].name; });
+  by_speed_ = !alike && !all_numbered() && environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID";
+  if (slurm_) step_ = step_gpus();
+  if (share.ranks_per_gpu == 0) return;
+  const int parts = gpus_.empty() ? 1 : gpus_.front().parts;
+  const bool divided_alike =
+      std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& gpu) { return gpu.parts == parts; });
+  if (divided_alike && share.ranks_per_gpu % parts == 0 && (parts == 1 || all_numbered()))
+    parts_ = static_cast<std::size_t>(parts);
+  ranks_on_device_ = static_cast<std::size_t>(share.ranks_per_gpu) / parts_;
+}
+
+GpuOrReason GpuLookup::find(const std::string& id, const std::string& variable) const {
+  const std::string what = format_text("{} names \"{}\"", variable, id);
+  if (const auto number = parse_number<std::size_t>(id)) return by_number(*number, variable, what);
+  if (const auto gpu = by_alias(id)) return *gpu;
+  if (const auto uuid = uuid_in_name(id)) return by_uuid(*uuid, what);
+  if (id.starts_with("MIG-"))
+    return what + ", a MIG instance, and NVML does not tell which GPU it belongs to";
+  return what + ", which is neither a number nor a UUID";
+}
+
+GpuOrReason GpuLookup::in_framework_order(std::size_t i) const {
+  if (const auto divided = divided_gpu()) return *divided;
+  std::vector<Gpu> gpus = gpus_;
+  if (all_numbered()) {
+    std::stable_sort(gpus.begin(), gpus.end(),
+                     [](const Gpu& a, const Gpu& b) { return a.framework_number < b.framework_number; });
+  }
+  return gpus[i / parts_];
+}
+
+GpuOrReason GpuLookup::in_pci_order(std::size_t number, const std::string& what) const {
+  if (number < gpus_.size()) return gpus_[number];
+  return format_text("{}, but {} {} visible here", what, print_count(gpus_.size(), "GPU"),
+                     gpus_.size() == 1 ? "is" : "are");
+}
+
+bool GpuLookup::all_numbered() const {
+  return std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.framework_number.has_value(); });
+}
+
+std::optional<std::string> GpuLookup::divided_gpu() const {
+  for (const Gpu& gpu : gpus_) {
+    if (gpu.parts == 1 || parts_ > 1) continue;
+    return format_text(
+        "GPU {} is divided into {} parts: ROCm's numbers count its parts; --ranks-per-gpu {} gives a rank to "
+        "each",
+        gpu.pci_address, gpu.parts, gpu.parts);
+  }
+  return {};
+}
+
+std::vector<GpuOrReason> GpuLookup::step_gpus() const {
+  std::vector<GpuOrReason> found;
+  for (const std::string& id : slurm_->ids) found.push_back(find(id, slurm_->variable));
+  const auto known = [](const GpuOrReason& one) { return std::holds_alternative<Gpu>(one); };
+  if (by_minor_ && std::all_of(found.begin(), found.end(), known)) {
+    std::sort(found.begin(), found.end(), [](const GpuOrReason& a, const GpuOrReason& b) {
+      return std::get<Gpu>(a).pci_address < std::get<Gpu>(b).pci_address;
+    });
+  }
+  return found;
+}
+
+GpuOrReason GpuLookup::by_number(std::size_t number, const std::string& variable,
+                                 const std::string& what) const {
+  if (const auto divided = divided_gpu()) return format_text("{}, but {}", what, *divided);
+  if (variable.starts_with("SLURM_")) return by_minor_ ? by_minor(number, what) : in_one_order(number, what);
+  if (by_speed_ && variable == "CUDA_VISIBLE_DEVICES") {
+    return what +
+           ", and CUDA numbers GPUs of different models by their speed: set CUDA_DEVICE_ORDER=PCI_BUS_ID";
+  }
+  if (!slurm_) return in_driver_order(number, what);
+
+  const auto& step = slurm_->ids;
+  const bool of_node = std::find(step.begin(), step.end(), std::to_string(number)) != step.end();
+  const bool of_step = number < step.size();
+  if (of_node && of_step && !same(step_[number], in_driver_order(number, what))) {
+    return format_text(
+        "{}, which may count the node's GPUs or those of {}: that depends on Slurm's ConstrainDevices", what,
+        slurm_->variable);
+  }
+  if (of_step) return step_[number];
+  if (of_node) return in_driver_order(number, what);
+  return format_text("{}, which is not among {}", what, slurm_->variable);
+}
+
+GpuOrReason GpuLookup::in_driver_order(std::size_t number, const std::string& what) const {
+  return number < count() ? in_framework_order(number) : in_pci_order(number, what);
+}
+
+GpuOrReason GpuLookup::in_one_order(std::size_t number, const std::string& what) const {
+  GpuOrReason found = in_pci_order(number, what);
+  if (number >= gpus_.size() || same(found, in_driver_order(number, what))) return found;
+  return format_text("{}, which may count in ROCm's order or in that of PCI, and these differ here", what);
+}
+
+GpuOrReason GpuLookup::by_minor(std::size_t number, const std::string& what) const {
+  const auto has = [&](const Gpu& gpu) { return static_cast<std::size_t>(*gpu.minor) == number; };
+  const auto found = std::find_if(gpus_.begin(), gpus_.end(), has);
+  if (found != gpus_.end()) return *found;
+  return format_text("{}, but no GPU visible here is /dev/nvidia{}", what, number);
+}
+
+bool GpuLookup::same(const GpuOrReason& a, const GpuOrReason& b) {
+  const Gpu* one = std::get_if<Gpu>(&a);
+  const Gpu* other = std::get_if<Gpu>(&b);
+  return one && other ? one->pci_address == other->pci_address : one == other;
+}
+
+std::optional<Gpu> GpuLookup::by_alias(const std::string& id) const {
+  for (const Gpu& gpu : gpus_) {
+    if (std::find(gpu.aliases.begin(), gpu.aliases.end(), id) != gpu.aliases.end()) return gpu;
+  }
+  return {};
+}
+
+GpuOrReason GpuLookup::by_uuid(const std::string& uuid, const std::string& what) const {
+  const auto has = [&](const Gpu& gpu) { return begins_uuid(uuid, gpu.uuid); };
+  const auto first = std::find_if(gpus_.begin(), gpus_.end(), has);
+  if (first == gpus_.end())
+    return what + ", which no GPU driver shows here (/proc/driver/nvidia/gpus, NVML, /sys/class/kfd)";
+  if (std::count_if(gpus_.begin(), gpus_.end(), has) > 1)
+    return what + ", and the UUIDs of several GPUs begin with it";
+  return *first;
+}
+
+}  // namespace zf

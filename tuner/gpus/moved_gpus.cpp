@@ -1,0 +1,209 @@
+#include "gpus/moved_gpus.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// Returns how many GPUs this number of ranks has.
+std::size_t gpus_for(int ranks, GpuShare share) {
+  const int on_one = share.ranks_on_gpu();
+  return static_cast<std::size_t>((ranks * share.gpus_of_rank() + on_one - 1) / on_one);
+}
+
+/// Returns the GPUs of the step by its ranks, if it names enough of them.
+std::optional<FoundGpus> step_gpus(const Environment& environment, const Topology& topology, int ranks,
+                                   GpuShare share) {
+  const auto slurm = topology.is_this_machine ? slurm_gpus(environment) : std::nullopt;
+  if (!slurm || slurm->ids.size() < gpus_for(ranks, share)) return std::nullopt;
+  const GpuLookup lookup(environment, topology);
+  FoundGpus found;
+  for (int place = 0; place < ranks * share.gpus_of_rank(); ++place)
+    found.emplace_back(lookup.of_step(static_cast<std::size_t>(place / share.ranks_on_gpu())));
+  return found;
+}
+
+/// Returns the GPUs of the list of visible devices by ranks, if it names one for each and all are known.
+std::optional<FoundGpus> listed_gpus(const Environment& environment, const Topology& topology, int ranks,
+                                     GpuShare share) {
+  const auto list =
+      topology.is_this_machine ? visible_devices(environment, runtime_of(topology)) : std::nullopt;
+  if (!list || list->ids.size() < gpus_for(ranks, share)) return std::nullopt;
+  FoundGpus found = found_gpus(environment, topology, ranks, share);
+  const auto is_gpu = [](const auto& one) { return one && std::holds_alternative<Gpu>(*one); };
+  return std::all_of(found.begin(), found.end(), is_gpu) ? std::optional(std::move(found)) : std::nullopt;
+}
+
+bool has_gpu(const Plan& plan) {
+  return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) { return rank.gpu; });
+}
+
+/// Returns true if the GPU is on this node, usable or not.
+bool is_here(const Topology& topology, const std::string& address) {
+  return std::any_of(topology.gpus.begin(), topology.gpus.end(),
+                     [&](const Gpu& gpu) { return gpu.pci_address == address; });
+}
+
+/// Finds one GPU of the plan here, or says why it is not.
+GpuOrReason planned_gpu_here(const Topology& topology, const std::vector<Gpu>& usable,
+                             const RankGpu& planned) {
+  const auto is_it = [&](const Gpu& gpu) { return gpu.pci_address == planned.pci_address; };
+  const auto found = std::find_if(usable.begin(), usable.end(), is_it);
+  if (found != usable.end()) return *found;
+  const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(), is_it);
+  if (here == topology.gpus.end())
+    return format_text("the plan's GPU {} was not found here", planned.pci_address);
+  return format_text("the plan's GPU {} cannot be used: {}", planned.pci_address, here->why_unusable);
+}
+
+/// Finds the plan's own GPUs. If it has any, ranks that it lacks have a reason.
+FoundGpus planned_gpus_here(const Topology& topology, const Plan& plan, int ranks) {
+  const auto each = static_cast<std::size_t>(plan.intent.gpu_share().gpus_of_rank());
+  const std::vector<Gpu> usable = usable_gpus(topology);
+  FoundGpus found(static_cast<std::size_t>(ranks) * each);
+  for (std::size_t place = 0; place < found.size(); ++place) {
+    const std::size_t rank = place / each;
+    if (rank >= plan.ranks.size()) {
+      if (has_gpu(plan))
+        found[place] = format_text("the plan was made for {}", print_count(plan.ranks.size(), "rank"));
+      continue;
+    }
+    const std::vector<RankGpu> planned = gpus_of(plan.ranks[rank]);
+    if (place % each < planned.size())
+      found[place] = planned_gpu_here(topology, usable, planned[place % each]);
+  }
+  return found;
+}
+
+/// Finds the GPUs that the plan offers to spread the ranks over packages. Returns nothing unless it has one
+/// for each of as many ranks and all are here.
+std::vector<Gpu> planned_spread(const Topology& topology, const Plan& plan, int ranks) {
+  std::vector<Gpu> spread;
+  const std::vector<Gpu> usable = usable_gpus(topology);
+  for (const RankBinding& rank : plan.ranks) {
+    if (!rank.spread_gpu || plan.ranks.size() != static_cast<std::size_t>(ranks)) return {};
+    const GpuOrReason here = planned_gpu_here(topology, usable, *rank.spread_gpu);
+    if (!std::holds_alternative<Gpu>(here)) return {};
+    spread.push_back(std::get<Gpu>(here));
+  }
+  return spread;
+}
+
+const Gpu* gpu_in(const std::optional<GpuOrReason>& one) { return one ? std::get_if<Gpu>(&*one) : nullptr; }
+
+/// Returns the place in `found` that has this GPU; nothing if none has it.
+std::optional<std::size_t> place_with(const FoundGpus& found, const Gpu& gpu) {
+  for (std::size_t place = 0; place < found.size(); ++place) {
+    const Gpu* const other = gpu_in(found[place]);
+    if (other != nullptr && other->pci_address == gpu.pci_address) return place;
+  }
+  return std::nullopt;
+}
+
+/// Returns true if both are the same GPUs.
+bool are_same(const FoundGpus& a, const FoundGpus& b) {
+  for (std::size_t place = 0; place < a.size(); ++place) {
+    const Gpu* const one = gpu_in(a[place]);
+    const Gpu* const other = gpu_in(b[place]);
+    if (one == nullptr || other == nullptr || one->pci_address != other->pci_address) return false;
+  }
+  return true;
+}
+
+/// Adds the plan's GPU, unless it is there.
+void add_planned(const RankGpu& planned, const Topology& topology, std::vector<Gpu>& gpus) {
+  const auto is_it = [&](const Gpu& gpu) { return gpu.pci_address == planned.pci_address; };
+  if (std::any_of(gpus.begin(), gpus.end(), is_it)) return;
+  Gpu gpu{planned.pci_address, "", planned.cpus, planned.node};
+  gpu.minor = planned.minor;
+  gpu.uuid = planned.uuid;
+  gpu.cuda_number = planned.cuda_number;
+  for (const NumaNode& node : topology.nodes) {
+    if (!gpu.local_cpus.empty() || node.id != gpu.node) continue;
+    gpu.local_cpus = node.cpus;
+    gpu.by_node = true;
+  }
+  gpus.push_back(std::move(gpu));
+}
+
+}  // namespace
+
+std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
+  std::vector<Gpu> gpus;
+  for (const RankBinding& rank : plan.ranks) {
+    for (const RankGpu& gpu : gpus_of(rank)) add_planned(gpu, topology, gpus);
+    if (rank.spread_gpu) add_planned(*rank.spread_gpu, topology, gpus);
+  }
+  std::sort(gpus.begin(), gpus.end(),
+            [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+  return gpus;
+}
+
+RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks) {
+  const GpuShare share = plan.intent.gpu_share();
+  if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
+  RankGpus gpus = to_rank_gpus(planned_gpus_here(topology, plan, ranks), share);
+  gpus.spread = planned_spread(topology, plan, ranks);
+  if (std::any_of(gpus.gpus.begin(), gpus.gpus.end(), [](const auto& gpu) { return gpu && gpu->by_node; })) {
+    gpus.notes.emplace_back(
+        "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
+        "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, "
+        "fits them to the CPUs");
+  }
+  return gpus;
+}
+
+RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks,
+                      GpuShare said) {
+  if (said.is_given() && said != plan.intent.gpu_share())
+    return rank_gpus(environment, topology, ranks, said);
+  const GpuShare share = plan.intent.gpu_share();
+  if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
+  if (const auto listed = listed_gpus(environment, topology, ranks, share); listed && has_gpu(plan))
+    return to_rank_gpus(*listed, share);
+  const FoundGpus planned = planned_gpus_here(topology, plan, ranks);
+  const FoundGpus counted = found_gpus(environment, topology, ranks, share);
+  const auto each = static_cast<std::size_t>(share.gpus_of_rank());
+  FoundGpus found = planned;
+  std::vector<std::size_t> renewed;
+  for (std::size_t place = 0; place < found.size(); ++place) {
+    const std::size_t rank = place / each;
+    if (!found[place] || gpu_in(found[place]) != nullptr || !counted[place]) continue;
+    const Gpu* const gpu = gpu_in(counted[place]);
+    const std::string& lacks = std::get<std::string>(*planned[place]);
+    const auto owner = gpu != nullptr && share.ranks_on_gpu() == 1 ? place_with(planned, *gpu) : std::nullopt;
+    if (gpu == nullptr) {
+      found[place] = format_text("{}, and {}", lacks, std::get<std::string>(*counted[place]));
+    } else if (owner) {
+      found[place] =
+          format_text("{}, and the GPU that it would have here, {}, is that of rank {} in the plan", lacks,
+                      gpu->pci_address, *owner / each);
+    } else {
+      found[place] = counted[place];
+      if (rank < plan.ranks.size() && (renewed.empty() || renewed.back() != rank)) renewed.push_back(rank);
+    }
+  }
+  RankGpus gpus = to_rank_gpus(found, share);
+  if (!renewed.empty()) {
+    const bool any_here = std::any_of(renewed.begin(), renewed.end(), [&](std::size_t rank) {
+      return is_here(topology, plan.ranks[rank].gpu->pci_address);
+    });
+    const char* const where = any_here ? "usable here" : "on this node";
+    gpus.notes.push_back(
+        renewed.size() == 1
+            ? format_text("the plan's GPU of rank {} is not {}: "
+                          "the rank has the GPU that frameworks count here",
+                          renewed.front(), where)
+            : format_text("the plan's GPUs of ranks {} are not {}: the ranks have the GPUs that "
+                          "frameworks count here",
+                          join_text(renewed, ","), where));
+  }
+  if (are_same(found, counted)) note_unused_gpus(environment, topology, gpus);
+  return gpus;
+}
+
+}  // namespace zf

@@ -1,0 +1,220 @@
+#include "gpus/rank_gpus.hpp"
+
+#include <algorithm>
+#include <map>
+#include <variant>
+
+#include "base/format.hpp"
+#include "gpus/spread.hpp"
+#include "gpus/unread_lists.hpp"
+#include "launchers/local_rank.hpp"
+#include "text/units.hpp"
+
+namespace zf {
+namespace {
+
+/// The devices that the ranks take in turn: those of a list, or all that may be used.
+class Devices {
+ public:
+  Devices(const Environment& variables, const Topology& topology, GpuShare share)
+      : lookup_(variables, topology, share),
+        visible_(visible_devices(variables, runtime_of(topology))),
+        slurm_(slurm_gpus(variables)),
+        ranks_on_one_(lookup_.ranks_on_device()) {
+    const bool of_mig = visible_ && !visible_->ids.empty() && visible_->ids.front().starts_with("MIG-");
+    if (of_mig) ranks_on_one_ = 1;  // such an entry is a part of a GPU
+  }
+
+  const VisibleDevices* list() const { return visible_ ? &*visible_ : slurm_ ? &*slurm_ : nullptr; }
+  bool is_visible_list() const { return visible_.has_value(); }
+  /// Returns true if the list has numbers, which under Slurm may count the step's GPUs, or those of this
+  /// task.
+  bool is_doubtful_of_task() const {
+    return visible_ && slurm_ && parse_number<std::size_t>(visible_->ids.front());
+  }
+  std::size_t count() const { return list() != nullptr ? list()->ids.size() : lookup_.count(); }
+  std::size_t ranks_on_one() const { return ranks_on_one_; }
+  /// Returns how many devices are needed for this many places of FoundGpus.
+  std::size_t needed(std::size_t places) const { return (places + ranks_on_one_ - 1) / ranks_on_one_; }
+  GpuOrReason at(std::size_t i) const {
+    if (visible_) return lookup_.find(visible_->ids[i], visible_->variable);
+    return slurm_ ? lookup_.of_step(i) : lookup_.in_framework_order(i);
+  }
+  /// Says that there are fewer devices than ranks, and what to tell then.
+  std::string too_few(std::size_t ranks, GpuShare share) const {
+    if (const auto divided = lookup_.divided_gpu(); divided && list() == nullptr) return *divided;
+    std::string text =
+        format_text("{} {} for {}", list() != nullptr ? list()->variable + " lists" : "this machine has",
+                    print_count(count(), "GPU"), print_count(ranks, "rank"));
+    if (!share.is_given() && ranks % count() == 0)
+      text +=
+          format_text("; --ranks-per-gpu {} gives each GPU to {} ranks", ranks / count(), ranks / count());
+    return text;
+  }
+
+ private:
+  GpuLookup lookup_;
+  std::optional<VisibleDevices> visible_;
+  std::optional<VisibleDevices> slurm_;
+  std::size_t ranks_on_one_;
+};
+
+Environment variables_for(const Environment& environment, const Topology& topology) {
+  return topology.is_this_machine ? environment : Environment();
+}
+
+/// Replaces each GPU that a list selects which is not read here by that reason.
+void forget_gpus_of_unread_lists(const Environment& environment, FoundGpus& found) {
+  for (auto& one : found) {
+    const Gpu* const gpu = one ? std::get_if<Gpu>(&*one) : nullptr;
+    const auto variable = gpu != nullptr ? unread_list(environment, gpu->vendor_id) : std::nullopt;
+    if (variable) one = format_text("{} is set, and zf-tune does not read which GPUs it selects", *variable);
+  }
+}
+
+/// Returns the GPUs of a rank, or the first reason why they are not known; nothing if there is none to name.
+std::optional<std::variant<std::vector<Gpu>, std::string>> gpus_of_rank(const FoundGpus& found,
+                                                                        std::size_t first, std::size_t each) {
+  std::vector<Gpu> gpus;
+  for (std::size_t place = first; place < first + each; ++place) {
+    if (!found[place]) continue;
+    if (const auto* const reason = std::get_if<std::string>(&*found[place])) return *reason;
+    gpus.push_back(std::get<Gpu>(*found[place]));
+  }
+  if (gpus.size() < each) return std::nullopt;
+  return gpus;
+}
+
+/// Returns "4 ranks have 8 GPUs (CUDA_VISIBLE_DEVICES): …".
+std::string one_gpu_note(std::size_t ranks, std::size_t gpus, const VisibleDevices* list) {
+  const std::size_t each = gpus / ranks;
+  const bool one = ranks == 1;
+  std::string text = format_text("{} {} {}{}: {} is taken to use GPU {} alone", print_count(ranks, "rank"),
+                                 one ? "has" : "have", print_count(gpus, "GPU"),
+                                 list != nullptr ? format_text(" ({})", list->variable) : "",
+                                 one ? "it" : "rank i", one ? "0" : "i");
+  if (each > 1)
+    text += format_text("; --gpus-per-rank {} gives {} {}", each, one ? "it" : "each rank",
+                        one ? "all" : std::to_string(each));
+  return text;
+}
+
+/// Offers to spread the ranks over packages, if that is possible and its variables are known.
+void offer_spread(const Topology& topology, const Devices& devices, RankGpus& ranks) {
+  std::vector<Gpu> all;
+  for (std::size_t i = 0; i < devices.count(); ++i) {
+    const GpuOrReason one = devices.at(i);
+    if (!std::holds_alternative<Gpu>(one)) return;
+    all.push_back(std::get<Gpu>(one));
+  }
+  std::vector<Gpu> spread = spread_over_packages(topology, all, static_cast<int>(ranks.gpus.size()));
+  std::vector<RankGpu> named;
+  for (const Gpu& gpu : spread) named.push_back(planned_gpu(gpu));
+  const auto variables = variables_of_gpus(named, true);
+  if (variables.empty()) return;
+  ranks.spread_note = format_text(
+      "these GPUs are near {}: `zf-tune exec --set-gpus` spreads the ranks over {}, by {} for all ranks "
+      "(entry "
+      "i is the GPU of rank i); if you set that yourself, make the plan with it",
+      print_count(packages_of_gpus(topology, all, spread.size()), "package"),
+      packages_of_gpus(topology, spread, spread.size()), in_words(variables));
+  ranks.spread = std::move(spread);
+}
+
+}  // namespace
+
+FoundGpus found_gpus(const Environment& environment, const Topology& topology, int ranks, GpuShare share) {
+  const Environment variables = variables_for(environment, topology);
+  const Devices devices(variables, topology, share);
+  const auto each = static_cast<std::size_t>(share.gpus_of_rank());
+  FoundGpus found(static_cast<std::size_t>(ranks) * each);
+  if (devices.count() == 0) return found;
+
+  const bool too_few = devices.count() < devices.needed(found.size());
+  const auto own_rank = devices.is_visible_list() && too_few ? local_rank(variables) : std::nullopt;
+  const bool own_numbers = own_rank && devices.is_doubtful_of_task();
+  for (std::size_t place = 0; place < found.size(); ++place) {
+    const std::size_t rank = place / each;
+    const std::size_t at = own_rank ? place % each : place / devices.ranks_on_one();
+    if (own_rank && (own_numbers || static_cast<std::size_t>(own_rank->value) != rank)) {
+      found[place] = format_text(
+          "{} is set for the task of rank {}; make the plan outside srun, or with srun --gpu-bind=none",
+          devices.list()->variable, own_rank->value);
+    } else if (own_rank ? at >= devices.count() : too_few) {
+      found[place] = devices.too_few(static_cast<std::size_t>(ranks), share);
+    } else {
+      found[place] = devices.at(at);
+    }
+  }
+  forget_gpus_of_unread_lists(variables, found);
+  return found;
+}
+
+RankGpus to_rank_gpus(const FoundGpus& found, GpuShare share) {
+  RankGpus result;
+  result.share = share;
+  const auto each = static_cast<std::size_t>(share.gpus_of_rank());
+  std::map<std::string, std::vector<int>> ranks_by_reason;
+  for (std::size_t first = 0; first < found.size(); first += each) {
+    const auto rank = static_cast<int>(result.gpus.size());
+    result.gpus.emplace_back();
+    if (each > 1) result.more.emplace_back();
+    const auto one = gpus_of_rank(found, first, each);
+    if (!one) continue;
+    if (const auto* const gpus = std::get_if<std::vector<Gpu>>(&*one)) {
+      result.gpus.back() = gpus->front();
+      if (each > 1) result.more.back().assign(gpus->begin() + 1, gpus->end());
+    } else {
+      ranks_by_reason[std::get<std::string>(*one)].push_back(rank);
+    }
+  }
+  for (const auto& [reason, ranks] : ranks_by_reason) {
+    result.notes.push_back(
+        ranks.size() == 1
+            ? format_text("the GPU of rank {} is not known: {}", ranks.front(), reason)
+            : format_text("the GPUs of ranks {} are not known: {}", join_text(ranks, ","), reason));
+  }
+  return result;
+}
+
+void note_unused_gpus(const Environment& environment, const Topology& topology, RankGpus& ranks) {
+  const Environment variables = variables_for(environment, topology);
+  const Devices devices(variables, topology, ranks.share);
+  const std::size_t places = ranks.gpus.size() * static_cast<std::size_t>(ranks.share.gpus_of_rank());
+  const std::size_t needed = devices.needed(places);
+  const auto is_known = [](const auto& gpu) { return gpu.has_value(); };
+  if (devices.count() <= needed || !std::all_of(ranks.gpus.begin(), ranks.gpus.end(), is_known)) return;
+  if (ranks.share.is_given()) {
+    const bool are_divided =
+        std::any_of(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.parts > 1; });
+    ranks.notes.push_back(format_text("{} of {} {} {} no rank", devices.count() - needed, devices.count(),
+                                      are_divided ? "parts of GPUs" : "GPUs",
+                                      devices.count() - needed == 1 ? "has" : "have"));
+    return;
+  }
+  ranks.notes.push_back(one_gpu_note(ranks.gpus.size(), devices.count(), devices.list()));
+  if (devices.list() == nullptr) offer_spread(topology, devices, ranks);
+}
+
+RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks, GpuShare share) {
+  RankGpus result = to_rank_gpus(found_gpus(environment, topology, ranks, share), share);
+  note_unused_gpus(environment, topology, result);
+  return result;
+}
+
+bool is_spread_near(const RankGpus& gpus, const CpuSet& allowed) {
+  return !gpus.spread.empty() &&
+         std::ranges::all_of(gpus.spread, [&](const Gpu& gpu) { return gpu.local_cpus.intersects(allowed); });
+}
+
+std::optional<Gpu> place_of_gpus(const RankGpus& gpus, std::size_t rank) {
+  std::optional<Gpu> place = gpus.gpus[rank];
+  if (!place || gpus.more.empty()) return place;
+  for (const Gpu& gpu : gpus.more[rank]) {
+    place->local_cpus |= gpu.local_cpus;
+    if (gpu.node != place->node) place->node.reset();
+  }
+  return place;
+}
+
+}  // namespace zf
