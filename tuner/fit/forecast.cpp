@@ -10,26 +10,27 @@
 namespace zf {
 namespace {
 
-RankMemory memory_of_rank(const FitJob& job) {
-  switch (job.stepper) {
-    case StepMethod::in_place:
-    case StepMethod::torch:
-      return memory_in_place(job);
-    case StepMethod::fsdp2:
-    case StepMethod::fsdp2_in_place:
-      return memory_of_fsdp2(job);
-    case StepMethod::native:
-      if (job.stage == 0) return memory_of_arena(job);
-      break;
-    case StepMethod::deepspeed_zenflow:
-      if (job.mode == Mode::overlap) return memory_of_zenflow(job);
-      break;
-    case StepMethod::superoffload:
-      return memory_of_superoffload(job);
-    case StepMethod::deepspeed_offload:
-      break;
+/// Returns the phases that a moment is of. A resumed job trains, too.
+std::vector<FitPhase> phases_of(Moment moment) {
+  if (moment <= Moment::made) return {FitPhase::start};
+  if (moment == Moment::save) return {FitPhase::checkpoint};
+  if (moment <= Moment::reduce) return {FitPhase::steady, FitPhase::resume};
+  return {FitPhase::resume};
+}
+
+/// Returns the items of a moment, of all ranks of this node.
+PhaseMemory memory_at(Moment moment, const std::vector<FormulaRow>& rows, const FitJob& job) {
+  PhaseMemory found;
+  const auto add = [&](FitItem item, std::uint64_t bytes) {
+    found.items[static_cast<std::size_t>(item)] += bytes;
+    found.bytes += bytes;
+  };
+  const auto ranks = static_cast<std::uint64_t>(job.ranks);
+  for (const FormulaRow& row : rows) {
+    if (row.first <= moment && moment <= row.last) add(row.item, bytes_of(row.bytes, job) * ranks);
+    if (row.first == Moment::once && moment == Moment::save) add(row.item, bytes_of(row.bytes, job));
   }
-  return job.stage == 3 ? memory_of_zero_3(job) : memory_of_zero_1_2(job);
+  return found;
 }
 
 }  // namespace
@@ -42,22 +43,21 @@ FitPhase MemoryForecast::worst() const {
 
 MemoryForecast forecast_of(const FitJob& job) {
   assert(!why_no_such_job(job));
-  const RankMemory rank = memory_of_rank(job);
-  const auto ranks = static_cast<std::uint64_t>(job.ranks);
+  const std::vector<FormulaRow> rows = formulas_of(job);
   MemoryForecast forecast;
-  for (const Instant& instant : rank.instants) {
-    PhaseMemory& phase = forecast.phases[static_cast<std::size_t>(instant.phase)];
-    PhaseMemory found;
-    for (const auto& [item, bytes] : instant.parts)
-      found.items[static_cast<std::size_t>(item)] += bytes * ranks;
-    found.items[static_cast<std::size_t>(FitItem::process)] = job.process_bytes * ranks;
-    if (instant.phase == FitPhase::checkpoint)
-      found.items[static_cast<std::size_t>(FitItem::conversion)] += rank.saved_once_bytes;
-    for (const std::uint64_t bytes : found.items) found.bytes += bytes;
-    if (found.bytes > phase.bytes || phase.bytes == 0) phase = found;
+  const std::uint64_t reserve = job.process_bytes * static_cast<std::uint64_t>(job.ranks);
+  for (int i = 0; i <= static_cast<int>(Moment::load); ++i) {
+    const auto moment = static_cast<Moment>(i);
+    PhaseMemory found = memory_at(moment, rows, job);
+    found.items[static_cast<std::size_t>(FitItem::process)] = reserve;
+    found.bytes += reserve;
+    for (const FitPhase each : phases_of(moment)) {
+      PhaseMemory& phase = forecast.phases[static_cast<std::size_t>(each)];
+      if (found.bytes > phase.bytes) phase = found;
+    }
   }
-  forecast.pinned_bytes = rank.pinned_bytes * ranks;
-  forecast.shared_memory_bytes = rank.shared_memory_bytes * ranks;
+  forecast.pinned_bytes = memory_at(Moment::pinned, rows, job).bytes;
+  forecast.shared_memory_bytes = memory_at(Moment::shared, rows, job).bytes;
   forecast.basis = what_is_from_source(job) ? TermBasis::from_source : TermBasis::measured;
   return forecast;
 }

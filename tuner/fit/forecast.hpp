@@ -7,7 +7,7 @@
 #include <string>
 
 #include "fit/fit_job.hpp"
-#include "fit/instant.hpp"
+#include "fit/memory_item.hpp"
 
 namespace zf {
 

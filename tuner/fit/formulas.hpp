@@ -1,53 +1,88 @@
-// The bytes of host memory that one rank needs, by who steps its model. docs/memory.md has every formula,
-// with where it was read and whether it was measured. All are pure. Precondition: there is such a job
-// (why_no_such_job()).
+// The bytes of host memory that one rank needs, as rows of data. docs/memory.md shows every row, with where
+// it was read and whether it was measured; a test compares the page with the rows.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "fit/fit_job.hpp"
-#include "fit/instant.hpp"
+#include "fit/memory_item.hpp"
 
 namespace zf {
 
-/// What one rank needs. Its process itself is not counted.
-struct RankMemory {
-  std::vector<Instant> instants;          ///< at least one of each phase
-  std::uint64_t saved_once_bytes = 0;     ///< at a checkpoint, of the rank that saves the model: not of each
-  std::uint64_t pinned_bytes = 0;         ///< page-locked, in the steady state
-  std::uint64_t shared_memory_bytes = 0;  ///< files in /dev/shm
+/// The moments at which a rank may need most, in order. The last three are none: they are sums of their own.
+enum class Moment {
+  whole,    ///< start: the model is made
+  cut,      ///< start: it is flattened, or cut into shards
+  init,     ///< start: ZeRO-3 makes the optimizer's first state
+  convert,  ///< start: what was made is copied to where it stays
+  made,     ///< start: all is there
+  save,     ///< a checkpoint
+  step,     ///< steady training; also the highest moment of some resumes
+  reduce,   ///< the same, while a bucket of gradients is reduced
+  read,     ///< resume: the model is read
+  load,     ///< resume: the optimizer's state is read
+  once,     ///< at a checkpoint, of the rank that saves the model alone
+  pinned,   ///< page-locked bytes
+  shared,   ///< bytes in /dev/shm
 };
 
-/// Returns what a rank needs whose parameters the job's own process steps: torch.optim.AdamW, or ours in
-/// place.
-RankMemory memory_in_place(const FitJob& job);
+inline constexpr std::array<const char*, 13> kMomentNames{"whole", "cut",    "init",   "convert", "made",
+                                                          "save",  "step",   "reduce", "read",    "load",
+                                                          "once",  "pinned", "shared"};
 
-/// Returns the same for zf_runtime.AdamW with a process.
-RankMemory memory_of_arena(const FitJob& job);
+/// What a job must have for a row to count.
+struct Condition {
+  const char* name;
+  bool (*holds)(const FitJob&);
+};
 
-/// Returns the same for FSDP2 with CPUOffloadPolicy.
-RankMemory memory_of_fsdp2(const FitJob& job);
+/// A coefficient in bytes and a quantity: "2mT" is 2 moments of each trained parameter. docs/memory.md says
+/// what the letters are; another one does not compile.
+struct Term {
+  const char* text;
+  unsigned number = 0;
+  char unit = '1';  ///< d, w, m, c, e; 1: a byte
+  char quantity;    ///< another letter
 
-/// Return the same for DeepSpeed's ZeRO-Offload, with its own optimizer or ours.
-RankMemory memory_of_zero_1_2(const FitJob& job);
-RankMemory memory_of_zero_3(const FitJob& job);
+  consteval Term(const char* term) : text(term) {  // implicit, so that rows read as a table
+    for (; *term >= '0' && *term <= '9'; ++term) number = 10 * number + static_cast<unsigned>(*term - '0');
+    if (number == 0) number = 1;
+    if (is_one_of(*term, "dwmce")) unit = *term++;
+    if (!is_one_of(*term, "PpTtFfSsLKGHARVXB") || term[1] != '\0') throw "no such quantity";
+    quantity = *term;
+  }
 
-/// Returns the same for ZenFlow with overlap_step.
-RankMemory memory_of_zenflow(const FitJob& job);
+ private:
+  static consteval bool is_one_of(char letter, const char* letters) {
+    while (*letters != '\0' && *letters != letter) ++letters;
+    return letter != '\0' && *letters == letter;
+  }
+};
 
-/// Returns the same for SuperOffload.
-RankMemory memory_of_superoffload(const FitJob& job);
+struct FormulaRow {
+  FitItem item;
+  Term bytes;
+  Moment first;                               ///< the row counts at this moment
+  Moment last;                                ///< and at all up to this one
+  std::array<const Condition*, 3> when = {};  ///< all that are not null
+};
 
-/// Returns the bytes of our optimizer's arena for so many elements. Its gradients and copy have the model's
-/// type, or with a ZeRO stage fp32 gradients.
-std::uint64_t arena_bytes(const FitJob& job, std::uint64_t elements);
+/// The rows of some ways to step.
+struct Formulas {
+  const char* name;  ///< "ZeRO 1 and 2"
+  std::span<const FormulaRow> rows;
+};
 
-/// Returns the bytes per parameter that load_state_dict() of ours in place needs for a moment. torch casts
-/// each tensor of the state that has another type to that of the parameter. Afterwards ours makes fp32
-/// moments of bf16 ones again, for 16-bit parameters.
-std::uint64_t cast_bytes(const FitJob& job);
+/// Returns all formulas, in the order of the page. Pure.
+std::span<const Formulas> all_formulas();
 
-/// Returns the part of `elements` that one of the ranks has, rounded up.
-std::uint64_t share_of(std::uint64_t elements, const FitJob& job);
+/// Returns the rows that count for a job. Precondition: there is such a job (why_no_such_job()). Pure.
+std::vector<FormulaRow> formulas_of(const FitJob& job);
+
+/// Returns the bytes that a term stands for. Pure.
+std::uint64_t bytes_of(const Term& term, const FitJob& job);
 
 }  // namespace zf

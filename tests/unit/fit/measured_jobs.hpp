@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "fit/fit_job.hpp"
-#include "fit/instant.hpp"
+#include "fit/memory_item.hpp"
 
 namespace zf {
 

@@ -1,10 +1,8 @@
-// What lies in host memory at one instant of a job.
+// What host memory is for, and the phases of a job.
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <utility>
-#include <vector>
+#include <cstddef>
 
 #include "base/enum_names.hpp"
 
@@ -51,25 +49,5 @@ inline constexpr auto kEnumNames<FitItem> =
                                       {FitItem::staging, "buckets, temporaries"},
                                       {FitItem::pinning, "rounding of pinned memory"},
                                       {FitItem::process, "reserve: process, loaders, CUDA"}});
-
-/// One rank at an instant at which it may need most in a phase.
-struct Instant {
-  FitPhase phase;
-  std::vector<std::pair<FitItem, std::uint64_t>> parts = {};  ///< bytes; an item may come twice
-
-  Instant& add(FitItem item, std::uint64_t bytes) {
-    if (bytes > 0) parts.emplace_back(item, bytes);
-    return *this;
-  }
-  Instant& add(const Instant& other) {
-    parts.insert(parts.end(), other.parts.begin(), other.parts.end());
-    return *this;
-  }
-  std::uint64_t bytes() const {
-    std::uint64_t sum = 0;
-    for (const auto& [item, size] : parts) sum += size;
-    return sum;
-  }
-};
 
 }  // namespace zf
