@@ -32,7 +32,7 @@ struct AdamSettings {
 };
 static_assert(sizeof(AdamSettings) == 32 && offsetof(AdamSettings, mode) == 24);
 
-/// The factors that the kernel uses. Formulas: docs/kernel.md.
+/// The factors that the kernel uses. Formulas: docs/arithmetic.md.
 struct AdamScalars {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;

@@ -119,7 +119,7 @@ inline void prefetch_lines(size_t i, const float* p, const void* g, const float*
 /// a tie at 256 B ahead and lost 5 % at 512 B, 12 % at 2 KiB and 20 % at 8 KiB; joining two narrowed halves
 /// into one 64-byte store was a tie. On an Intel Xeon (model 207, AVX-512, 20 GB/s on one thread) software
 /// prefetch won 6 to 11 % at every distance from 512 B to 3 KiB, and unrolling added nothing to it
-/// (preferred_prefetch_distance(), docs/benchmarks.md).
+/// (preferred_prefetch_distance(), docs/arithmetic.md).
 /// All loads come before all stores. Elements i of the arrays may differ only in high address bits, and a
 /// load after a store would then seem to depend on it.
 template <class Lane, ElementType kGrad, ElementType kCopy, bool kStale, Decay kDecay, bool kUndo,

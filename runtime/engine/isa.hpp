@@ -23,7 +23,7 @@ bool is_supported(Isa isa);
 Isa chosen_isa();
 
 /// Returns how many elements ahead the streaming loops should prefetch on this CPU; 0 leaves prefetching to
-/// the hardware. The vendor decides, as measured on one CPU of each (docs/benchmarks.md): the Intel Xeon
+/// the hardware. The vendor decides, as measured on one CPU of each (docs/arithmetic.md): the Intel Xeon
 /// leaves bandwidth unused with its own prefetchers alone, and the AMD EPYC loses when software helps. The
 /// result of a step never depends on it.
 std::size_t preferred_prefetch_distance();

@@ -134,7 +134,7 @@ typedef struct zf_options {
 /* Element types of gradients and of the copy for the GPU. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
 
-/* How moments and masters are stored (docs/kernel.md). */
+/* How moments and masters are stored (docs/arithmetic.md). */
 enum { ZF_STATE_FP32 = 0, ZF_STATE_BF16 = 1, ZF_STATE_SPLIT = 2, ZF_STATE_BF16_SPLIT = 3 };
 
 /* Adam adds weight decay to the gradient (L2). AdamW subtracts it from the parameter. */
@@ -241,7 +241,7 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
  * moment_sets, grad_buffers, state_format and first_element must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
-/* The factors of one step, ready for use. Formulas: docs/kernel.md. All are finite. A decay of 0 is none. */
+/* The factors of one step, ready for use. Formulas: docs/arithmetic.md. All are finite. A decay of 0 is none. */
 typedef struct zf_scalars {
   float beta1;
   float one_minus_beta1;

@@ -16,7 +16,7 @@ inline constexpr double kForwardShare = 1.0 / 3;
 
 /// The work of the training side of one rank. Launches and GPU time are those of one training step. Work on
 /// the host and copies come once per update, in its last training step, because gradients accumulate on the
-/// GPU. configs/workloads/README.md says where such figures come from.
+/// GPU. docs/workload.md says where such figures come from.
 struct TrainingDemand {
   std::uint64_t launches = 0;    ///< number of GPU kernels, launched one after the other
   Nanoseconds launch_ns = 0;     ///< CPU time of one launch

@@ -27,7 +27,7 @@ static float float_of(uint32_t bits) {
   return value;
 }
 
-/* The dither of docs/kernel.md. */
+/* The dither of docs/arithmetic.md. */
 static uint32_t dither_of(uint64_t seed, uint64_t step, uint64_t element) {
   uint64_t x = seed + step * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,4 +1,4 @@
-/* A second implementation of Adam, written from docs/kernel.md, one element after the other. */
+/* A second implementation of Adam, written from docs/arithmetic.md, one element after the other. */
 #ifndef ZF_TESTS_ABI_REFERENCE_ADAM_H
 #define ZF_TESTS_ABI_REFERENCE_ADAM_H
 

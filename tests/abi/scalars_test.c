@@ -74,7 +74,7 @@ static void begin(zf_runtime* handle, const zf_group* groups) {
     if (!is_split(groups[i].state_format)) continue;
     size_t bytes = 0;
     memcpy(arrays[i].high, buffer_of(handle, i, ZF_COPY, &bytes), 2 * sizes[i]);
-    for (uint64_t k = 0; k < sizes[i]; ++k) { /* docs/kernel.md: high is rounded, low is what it lacks */
+    for (uint64_t k = 0; k < sizes[i]; ++k) { /* docs/arithmetic.md: high is rounded, low is what it lacks */
       uint32_t bits = 0;
       memcpy(&bits, &arrays[i].p[k], 4);
       arrays[i].low[k] = (uint16_t)bits;

@@ -82,7 +82,7 @@ struct Measured {
   std::vector<Candidate> candidates;
 };
 
-/// Prints the table of docs/benchmarks.md.
+/// Prints the table of docs/arithmetic.md.
 void print_markdown(const Options& options, const std::vector<Measured>& all) {
   print_stdout("| {:.1f}M parameters |", static_cast<double>(options.params) / 1e6);
   for (const Measured& one : all) print_stdout(" {} thread{} |", one.threads, one.threads == 1 ? "" : "s");

@@ -1,6 +1,6 @@
 """Holds the forecasts of recorded jobs against the jobs. A benchmark, not a test.
 
-Each job is recorded and tuned for, as docs/record.md advises. zf-tune trial then gives the plan of each split that a
+Each job is recorded and tuned for, as docs/workload.md advises. zf-tune trial then gives the plan of each split that a
 job of its kind can have, and zf-tune explain says of each plan how unbound compares with it. With the error of a
 forecast that is what tune says of its own plan: plan / unbound. Afterwards all these splits of the job, and unbound,
 run side by side in turns (turns.py says how), with BLOCKS starts. A forecast covers if what was measured is in its

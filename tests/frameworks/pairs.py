@@ -5,7 +5,7 @@ that they free. A pair gives one ratio, exec / unbound: the geometric mean over 
 mean of the pairs' ratios, and the 95 % interval of Student's t of their logarithms. The results file keeps each pair:
 start again to go on. --default-malloc leaves glibc's malloc as it is.
 
---recorded makes a plan for each job, as docs/record.md advises: it records the job unbound and tunes for the record.
+--recorded makes a plan for each job, as docs/workload.md advises: it records the job unbound and tunes for the record.
 It then prints what tune forecast beside what the pairs gave."""
 
 import argparse

@@ -1,4 +1,4 @@
-"""A second implementation of Adam and AdamW in NumPy, bit for bit as docs/kernel.md says."""
+"""A second implementation of Adam and AdamW in NumPy, bit for bit as docs/arithmetic.md says."""
 
 import numpy as np
 

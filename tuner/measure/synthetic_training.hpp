@@ -28,7 +28,7 @@ struct TrainingReading {
 /// and is idle if a launch is late. The last step of an update also has copies of the gradients at a given
 /// pace, in which a thread reads or writes each byte once, as the DMA engine of a GPU would; parallel work
 /// over the host's bytes follows it. A job without a GPU computes on a ComputeTeam, in many regions with its
-/// serial work between them. docs/load.md says what this leaves out.
+/// serial work between them. docs/workload.md says what this leaves out.
 ///
 /// Must be used by one thread. oneTBB's threads stay until the process ends, so use it in a short-lived
 /// process.

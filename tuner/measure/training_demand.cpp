@@ -43,7 +43,7 @@ Regions regions_of(const TrainingDemand& demand, int threads) {
 }
 
 TrainingDemand small_training_demand(std::uint64_t params_per_rank) {
-  // configs/workloads/README.md has these figures with their sources.
+  // docs/workload.md has these figures with their sources.
   constexpr double kLaunchesPerParam = 2520 / 0.247e9;
   constexpr double kGpuNsPerParam = 0.8 * 1116e6 / 1.543e9;
   constexpr std::uint64_t kHostBytesPerParam = 14;

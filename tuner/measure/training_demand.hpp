@@ -24,7 +24,7 @@ struct Regions {
 };
 
 /// Returns the regions of a step on this many threads (above 0), of half a millisecond each or as short as
-/// the step. A single launch without a kernel is the step's serial part (configs/workloads/README.md), and is
+/// the step. A single launch without a kernel is the step's serial part (docs/workload.md), and is
 /// spread over them.
 Regions regions_of(const TrainingDemand& demand, int threads);
 

@@ -1,4 +1,4 @@
-// Workload files: what a job is, written by a person or by zf-tune record. configs/workloads/README.md has
+// Workload files: what a job is, written by a person or by zf-tune record. docs/workload.md has
 // the fields.
 #pragma once
 

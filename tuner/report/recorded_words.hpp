@@ -16,7 +16,7 @@ std::string recorded_in_words(const WorkloadFile& file);
 std::string estimates_in_words(const WorkloadFile& file);
 
 /// By how much the ratio of a job's periods differs from that of the synthetic job's in 95 of 100 cases, as a
-/// logarithm. Measured: docs/record.md.
+/// logarithm. Measured: docs/workload.md.
 inline constexpr double kForecastError = 0.05;
 
 /// Returns a measured difference of the synthetic job as a forecast for the job itself. Both errors are taken

@@ -27,7 +27,7 @@ TestState state_of(std::size_t n, const KernelVariant& variant, unsigned seed) {
   return state;
 }
 
-/// Steps a state as docs/kernel.md defines its format.
+/// Steps a state as docs/arithmetic.md defines its format.
 TestState by_definition(TestState state, KernelVariant variant, std::uint64_t step = 1) {
   const StateFormat format = variant.format;
   from_format(state, format);

@@ -15,7 +15,7 @@ struct Recipe {
   bool decoupled;
 };
 
-/// Takes step t of the recipe of DeepSpeed's CPU Adam on full vectors. Written from docs/kernel.md alone.
+/// Takes step t of the recipe of DeepSpeed's CPU Adam on full vectors. Written from docs/arithmetic.md alone.
 void recipe_step(const Recipe& r, float b1t, float b2t, float g, float& p, float& m, float& v) {
   const float bc1 = 1 - b1t;
   const float bc2 = 1 / std::sqrt(1 - b2t);

@@ -26,7 +26,7 @@ class Group:
     moment_sets: 1, or 2 as in DeepSpeed's ZenFlow: a step of gradient buffer b then uses and updates moment set b.
     grad_buffers: 2, or 1 for a program that waits for each step before it writes the next gradients: this saves the
     memory of the other.
-    state_format: "fp32", "bf16" (of the moments), "split" or "bf16+split" (docs/kernel.md). With split masters
+    state_format: "fp32", "bf16" (of the moments), "split" or "bf16+split" (docs/arithmetic.md). With split masters
     copy_type is "bf16", copy() is the parameters, and there is no params(): see Runtime.read_state().
     seed, first_element: of the rounding of bf16 moments; no two elements of a model may have the same number.
     ranges: (position, number) pairs: from this element of the group on, they are numbered from this number, up to the

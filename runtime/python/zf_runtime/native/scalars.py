@@ -14,7 +14,7 @@ def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: fl
     """Returns the members of zf_scalars for the step that makes `count` from count - 1.
 
     group: a param_group. decoupled: AdamW's weight decay. grad_scale multiplies every gradient. The formulas are
-    those of docs/kernel.md."""
+    those of docs/arithmetic.md."""
     lr, (beta1, beta2) = float(group["lr"]), map(float, group["betas"])  # tensors are read now
     decay, scale = float(group["weight_decay"]), -grad_scale if group["maximize"] else grad_scale
     corrected = group.get("bias_correction", True)

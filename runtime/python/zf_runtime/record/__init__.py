@@ -9,7 +9,7 @@ or, in the job:
 
 It watches backward and the optimizer's steps, in the thread that calls backward first. A few backwards run twice more,
 with one thread and with all, into gradients that are thrown away: they tell how parallel training is. The job computes
-the same bits as ever. docs/record.md says what is measured, and what stays an estimate.
+the same bits as ever. docs/workload.md says what is measured, and what stays an estimate.
 """
 
 from __future__ import annotations
