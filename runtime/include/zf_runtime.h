@@ -241,7 +241,7 @@ ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind
  * moment_sets, grad_buffers, state_format and first_element must not change. */
 ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
 
-/* The factors of one step, ready for use. Formulas: docs/arithmetic.md. All are finite. A decay of 0 is none. */
+/* The factors of one step, ready for use (docs/arithmetic.md). All are finite. A decay of 0 is none. */
 typedef struct zf_scalars {
   float beta1;
   float one_minus_beta1;
