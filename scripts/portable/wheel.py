@@ -30,11 +30,19 @@ def version() -> str:
     return found[1]
 
 
+def pythons(classifiers: list[str]) -> str:
+    """Returns the range from the oldest to the newest CPython among the classifiers: the tests run no other. A build
+    from source takes newer ones, too."""
+    minors = [int(found[1]) for line in classifiers if (found := re.fullmatch(r".*:: Python :: 3\.([0-9]+)", line))]
+    return f">=3.{min(minors)},<3.{max(minors) + 1}"
+
+
 def metadata() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version()}",
              f"Summary: {project['description']}", "License: Apache-2.0", "License-File: LICENSE",
-             f"Requires-Python: {project['requires-python']}"]
+             *(f"Classifier: {line}" for line in project["classifiers"]),
+             f"Requires-Python: {pythons(project['classifiers'])}"]
     for extra, needs in project["optional-dependencies"].items():
         lines.append(f"Provides-Extra: {extra}")
         lines += [f"Requires-Dist: {need}; extra == '{extra}'" for need in needs]

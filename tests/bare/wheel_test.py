@@ -4,6 +4,7 @@ A wheel of this build installs into an empty environment and works there. files_
 
 import base64
 import csv
+import email
 import hashlib
 import io
 import json
@@ -11,6 +12,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,22 +21,21 @@ import unittest
 import zipfile
 
 from steps import STEP
+from wheels import BUILD, DEBIAN_PYTHONS, EPOCH, OTHER_PYTHONS, PORTABLE, SOURCE, install_build, make_wheel, run
 
-SOURCE = pathlib.Path(os.environ["ZF_SOURCE_DIR"])
-BUILD = pathlib.Path(os.environ["ZF_TUNE_BINARY"]).parents[1]
-PORTABLE = SOURCE / "scripts/portable"
 VERSION = re.search(r"project\(zf-tune VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
 # glibc's headers for 2.28 have these inline, with other symbols behind them; the last is of GCC's C++ library.
 NOT_NEEDED = {"stat", "lstat", "fstat", "fstatat", "mknod", "mknodat", "__libc_single_threaded"}
-EPOCH = 1_700_000_000
 SHIPPED = ("bin/zf-tune", "bin/zf-optimizer", "lib/libzf_runtime.so")
 
 
-def run(*command, **variables: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
+def python_of(version: str) -> str:
+    """Returns the path of this CPython in PATH or among pyenv's. Skips if there is none."""
+    pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    found = [*pyenv.glob(f"versions/{version}.*/bin/python{version}"), shutil.which(f"python{version}")]
+    if not found[0]:
+        raise unittest.SkipTest(f"no python{version} here")
+    return str(found[0])
 
 
 class Wheel(unittest.TestCase):
@@ -43,19 +44,12 @@ class Wheel(unittest.TestCase):
         made = tempfile.TemporaryDirectory(prefix="zf-wheel-")
         cls.addClassCleanup(made.cleanup)
         cls.folder = pathlib.Path(made.name)
-        cmake = re.search(r"CMAKE_COMMAND:INTERNAL=(.*)", (BUILD / "CMakeCache.txt").read_text())[1]
         cls.tree = cls.folder / "tree"
-        run(cmake, "--install", BUILD, "--prefix", cls.tree)
-        cls.wheel = cls.make("first")
-
-    @classmethod
-    def make(cls, folder: str) -> pathlib.Path:
-        said = run("/usr/bin/python3", "-B", PORTABLE / "wheel.py", cls.tree, "linux_" + platform.machine(),
-                   cls.folder / folder, SOURCE_DATE_EPOCH=str(EPOCH))
-        return pathlib.Path(said.strip())
+        install_build(cls.tree)
+        cls.wheel = make_wheel(cls.tree, cls.folder / "first")
 
     def test_one_tree_gives_one_wheel(self):
-        self.assertEqual(self.wheel.read_bytes(), self.make("second").read_bytes())
+        self.assertEqual(self.wheel.read_bytes(), make_wheel(self.tree, self.folder / "second").read_bytes())
         with zipfile.ZipFile(self.wheel) as archive:
             self.assertEqual({info.date_time for info in archive.infolist()}, {time.gmtime(EPOCH)[:6]})
 
@@ -78,15 +72,38 @@ class Wheel(unittest.TestCase):
             self.assertIn(f"{data}/{path}", names)
         self.assertTrue(any(name.startswith(f"{data}/share/zf-tune/workloads/") for name in names))
 
-    def test_it_installs_and_its_optimizer_takes_a_step(self):
-        run("/usr/bin/python3", "-m", "venv", self.folder / "env")
-        bin_folder = self.folder / "env/bin"
+    def test_it_claims_the_pythons_that_a_test_runs_and_no_others(self):
+        with zipfile.ZipFile(self.wheel) as archive:
+            metadata = email.message_from_bytes(archive.read(f"zf_tune-{VERSION}.dist-info/METADATA"))
+        run_by_tests = sorted({*DEBIAN_PYTHONS.values(), *OTHER_PYTHONS}, key=lambda name: int(name.split(".")[1]))
+        claimed = [line.removeprefix("Programming Language :: Python :: ") for line in metadata.get_all("Classifier")
+                   if line.startswith("Programming Language :: Python :: 3.")]
+        self.assertEqual(claimed, run_by_tests)
+        oldest, newest = (int(name.split(".")[1]) for name in (claimed[0], claimed[-1]))
+        self.assertEqual(metadata["Requires-Python"], f">=3.{oldest},<3.{newest + 1}")
+
+    def assert_installs_and_steps(self, python: str) -> None:
+        environment = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        run(python, "-m", "venv", environment)
+        bin_folder = environment / "bin"
         run(bin_folder / "pip", "install", "--quiet", "--no-index", "--no-compile", self.wheel)
         self.assertEqual(run(bin_folder / "zf-tune", "--version"), f"zf-tune {VERSION}\n")
-        run(bin_folder / "zf-tune", "plan", "--quiet", "--params", "1M", "-o", self.folder / "plan.json")
-        (self.folder / "step.py").write_text(STEP)
-        variables = {"PYTHONPATH": "", "ZF_PLAN": str(self.folder / "plan.json")}
-        self.assertEqual(run(bin_folder / "python", self.folder / "step.py", **variables), f"{VERSION}\n")
+        run(bin_folder / "zf-tune", "plan", "--quiet", "--params", "1M", "-o", environment / "plan.json")
+        (environment / "step.py").write_text(STEP)
+        variables = {"PYTHONPATH": "", "ZF_PLAN": str(environment / "plan.json")}
+        self.assertEqual(run(bin_folder / "python", environment / "step.py", **variables), f"{VERSION}\n")
+
+    def test_it_installs_and_its_optimizer_takes_a_step(self):
+        self.assert_installs_and_steps("/usr/bin/python3")
+
+    def test_it_installs_and_steps_with_the_oldest_python(self):
+        self.assert_installs_and_steps(python_of(DEBIAN_PYTHONS["bullseye"]))
+
+    def test_it_installs_and_steps_with_python_3_10(self):
+        self.assert_installs_and_steps(python_of("3.10"))
+
+    def test_it_installs_and_steps_with_python_3_12(self):
+        self.assert_installs_and_steps(python_of("3.12"))
 
     def test_the_sbom_has_a_licence_and_a_checksum_for_each_file(self):
         said = [run("/usr/bin/python3", "-B", PORTABLE / "sbom.py", self.wheel.parent, SOURCE_DATE_EPOCH=str(EPOCH))
