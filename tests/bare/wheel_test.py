@@ -142,6 +142,17 @@ class OldGlibc(unittest.TestCase):
                 self.assertEqual(missing - old - ours - NOT_NEEDED, set(), "newer_glibc.c lacks these")
 
 
+class Abi(unittest.TestCase):
+    def test_a_library_that_dlclose_would_unload_is_refused(self):
+        for flags, status in (((), 1), (("-Wl,-z,nodelete",), 0)):
+            with self.subTest(flags), tempfile.TemporaryDirectory() as folder:
+                run("cc", "-shared", "-nostdlib", *flags, "-x", "c", "/dev/null", "-o", f"{folder}/libzf_runtime.so.0")
+                done = subprocess.run([PORTABLE / "abi", folder], capture_output=True, text=True, timeout=60,
+                                      check=False)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual("NODELETE" in done.stderr, status == 1, done.stderr)
+
+
 class WrongArchitecture(unittest.TestCase):
     def test_one_line_names_it_and_nothing_is_built_or_removed(self):
         for script in ("release", "wheel", "portable/programs", "portable/libraries"):
