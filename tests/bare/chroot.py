@@ -35,8 +35,11 @@ def _sources() -> list[str]:
     return [name for name in listed.stdout.split("\0") if name and (SOURCE / name).is_file()]
 
 
-def _make(suite: str, root: pathlib.Path) -> None:
-    """Makes the system with debootstrap. Skips if that cannot be done here."""
+def minimal(suite: str) -> pathlib.Path:
+    """Returns the root of this release as debootstrap leaves it, to be copied. Skips if it cannot be made here."""
+    root = FOLDER / "minimal" / suite
+    if (root / "etc/debian_version").exists():
+        return root
     for tool in ("debootstrap", "unshare"):
         if not shutil.which(tool):
             raise unittest.SkipTest(f"no {tool} here: install it (scripts/packages.txt, heavy)")
@@ -44,11 +47,13 @@ def _make(suite: str, root: pathlib.Path) -> None:
         raise unittest.SkipTest("a system in a folder of its own needs root")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         raise unittest.SkipTest("unshare --mount is refused here, and a system in a folder needs its own /proc")
-    shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
     unfinished = root.with_name(root.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
-    made = subprocess.run(["debootstrap", "--variant=minbase", suite, unfinished, "http://deb.debian.org/debian"],
+    # debootstrap mounts /proc in the folder, and leaves it there if it fails. In a mount namespace of its own it leaves
+    # nothing behind, so the line above never reaches into a mounted /proc.
+    made = subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", suite, unfinished,
+                           "http://deb.debian.org/debian"],
                           capture_output=True, text=True, timeout=600, check=False)
     if made.returncode != 0:
         last = (made.stdout + made.stderr).strip().splitlines()[-1:]
@@ -63,16 +68,25 @@ def _make(suite: str, root: pathlib.Path) -> None:
     with (unfinished / "etc/group").open("a") as groups:
         groups.write(f"user:x:{USER}:\n")
     unfinished.rename(root)
+    return root
+
+
+def copy_of(suite: str, root: pathlib.Path) -> None:
+    """Makes a minimal system at this root, whatever was there before."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "--archive", "--reflink=auto", minimal(suite), root], check=True)
 
 
 class Chroot:
     """A system of this release of Debian, with the project's files at /home/user/zf-tune, owned by `user`."""
 
-    def __init__(self, suite: str):
-        self.root = FOLDER / suite
+    def __init__(self, suite: str, fresh: bool = False):
+        """A fresh one has no package but those that debootstrap installs. Another keeps what was installed before."""
+        self.root = FOLDER / (f"{suite}-fresh" if fresh else suite)
         names = _sources()
-        if not (self.root / "etc/debian_version").exists():
-            _make(suite, self.root)
+        if fresh or not (self.root / "etc/debian_version").exists():
+            copy_of(suite, self.root)
         self.project = self.root / "home/user/zf-tune"
         for old in self.project.rglob("*"):
             name = old.relative_to(self.project)

@@ -11,10 +11,10 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import unittest
 
-from chroot import CLEAN, FOLDER, MOUNTED, SOURCE, _make
+from chroot import FOLDER, SOURCE
+from files import FilesTest
 from steps import ADAMW, STEP
 
 RELEASE = SOURCE / "build-portable/release"
@@ -35,32 +35,7 @@ def made(pattern: str) -> pathlib.Path:
     return found[-1]
 
 
-class Files(unittest.TestCase):
-    def system(self, suite: str, *packages: str) -> pathlib.Path:
-        """Returns the root of a minimal Debian with these packages and an empty folder /try."""
-        root = FOLDER / f"files-{suite}"
-        if not (root / "etc/debian_version").exists():
-            _make(suite, root)
-        self.root = root
-        missing = [name for name in packages if not (root / f"var/lib/dpkg/info/{name}.list").exists()]
-        if missing:
-            self.inside(f"apt-get update && apt-get install --yes --no-install-recommends {' '.join(missing)}", 900)
-        shutil.rmtree(root / "try", ignore_errors=True)
-        (root / "try").mkdir()
-        for program in ("cc", "c++", "gcc", "hwloc-info"):
-            self.assertFalse((root / "usr/bin" / program).exists(), program)
-        return root
-
-    def inside(self, command: str, timeout: int = 300) -> str:
-        begin = time.monotonic()
-        result = subprocess.run(
-            ["unshare", "--mount", "bash", "-c", MOUNTED, self.root, "chroot", self.root, *CLEAN, "bash", "-c",
-             f"mkdir -p /try && cd /try && {command}"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
-        self.assertEqual(result.returncode, 0, f"{command}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}")
-        print(f"{self.root.name}, {time.monotonic() - begin:.1f} s: {command}")
-        return result.stdout
-
+class Files(FilesTest):
     def assert_plans_and_runs(self, program: str) -> None:
         self.inside(f"{program} {TUNE}")
         plan = json.loads((self.root / "try/plan.json").read_text())
@@ -70,9 +45,8 @@ class Files(unittest.TestCase):
     def wheel(self, suite: str, torch: bool = False) -> None:
         wheel = made("*manylinux*_{arch}.whl")
         self.system(suite, "python3-venv", *(["python3-torch"] if torch else []))
-        shutil.copy(wheel, self.root / "try")
+        self.install(suite, wheel)
         shutil.copy(SOURCE / "runtime/python/examples/train_tiny_lm.py", self.root / "try")
-        self.inside(f"python3 -m venv --system-site-packages env && env/bin/pip install --no-index {wheel.name}")
         self.assert_plans_and_runs("env/bin/zf-tune")
         (self.root / "try/step.py").write_text(STEP)
         said = self.inside("ZF_PLAN=plan.json env/bin/python step.py").strip()
@@ -132,10 +106,16 @@ class Files(unittest.TestCase):
     def test_a_wheel_on_debian_13(self):
         self.wheel("trixie", torch=True)
 
+    def test_a_wheel_on_debian_sid(self):
+        self.wheel("sid", torch=True)
+
     def test_a_tarball_on_debian_11(self):
         root = self.system("bullseye")
         subprocess.run(["tar", "-C", root / "try", "-xf", made("*-linux-{arch}.tar.xz")], check=True)
         self.assert_plans_and_runs("./zf-tune-*/bin/zf-tune")
+        for completion in ("fish/vendor_completions.d/zf-tune.fish", "bash-completion/completions/zf-tune",
+                           "zsh/site-functions/_zf-tune"):
+            self.inside(f"test -s zf-tune-*/share/{completion}")
 
     def test_an_rpm_on_debian_11(self):
         root = self.system("bullseye")
