@@ -78,8 +78,8 @@ add_custom_target(test-fuzz)
 add_test(NAME Split.KeepsHomes COMMAND ${CMAKE_COMMAND} -E true)
 add_test(NAME Shares.AreEqual COMMAND ${CMAKE_COMMAND} -E true)
 add_test(NAME Split.OfPlans COMMAND ${CMAKE_COMMAND} -E true)
-add_test(NAME bare.builds COMMAND ${CMAKE_COMMAND} -E true)
-add_test(NAME fuzz.hours COMMAND ${CMAKE_COMMAND} -E true)
+add_test(NAME bare.builds COMMAND sh -c [[test -z "$ZF_TEST_LONG"]])
+add_test(NAME fuzz.hours COMMAND sh -c [[test -n "$ZF_TEST_LONG"]])
 set_tests_properties(Split.KeepsHomes Shares.AreEqual PROPERTIES LABELS homes)
 set_tests_properties(Split.OfPlans PROPERTIES LABELS plan)
 set_tests_properties(bare.builds PROPERTIES LABELS "bare;heavy")
@@ -141,6 +141,12 @@ class OneRoom(unittest.TestCase):
                 self.assertIn(f"all of these tests run under {option} only: scripts/test {option} {words[-1]}\n",
                               result.stderr)
         self.assertIn("out of 1\n", self.scripts_test("bare", "--all").stdout)
+
+    def test_long_alone_tells_its_tests_so(self):
+        """What is a warning elsewhere is a failure there."""
+        self.assertEqual(self.scripts_test("fuzz", "--long").returncode, 0)
+        self.assertEqual(self.scripts_test("bare", "--all").returncode, 0)
+        self.assertNotEqual(self.scripts_test("bare", "--long").returncode, 0)
 
     def test_our_options_stand_in_any_order_among_those_of_ctest(self):
         for words in (("homes", "-V", "-k", "Split"), ("-V", "homes", "-k", "Split"), ("-k", "Split", "-V", "homes"),
