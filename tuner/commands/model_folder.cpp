@@ -87,26 +87,19 @@ ModelSize read_model(const std::filesystem::path& folder) {
     for (ModelTensor& tensor : tensors_of_safetensors(read_header(path), path.string()))
       tensors.push_back(std::move(tensor));
   }
-  if (tensors.empty()) {
-    const std::filesystem::path config = folder / "config.json";
-    if (!is_there(config)) {
-      throw Error(Exit::usage,
-                  format_text("{}: there is no .safetensors file and no config.json", folder.string()),
-                  "name the folder of a model, or give --params");
-    }
-    tensors = tensors_of_config(read_text_file(config), config.string());
+  const std::filesystem::path config = folder / "config.json";
+  if (tensors.empty() && !is_there(config)) {
+    throw Error(Exit::usage,
+                format_text("{}: there is no .safetensors file and no config.json", folder.string()),
+                "name the folder of a model, or give --params");
   }
+  const ModelSize size =
+      tensors.empty() ? model_of_config(read_text_file(config), config.string()) : model_of_tensors(tensors);
   constexpr std::uint64_t kMost = 1'000'000'000'000'000;  // as --params
-  std::uint64_t sum = 0;
-  for (const ModelTensor& tensor : tensors) {
-    sum += tensor.elements;
-    if (sum > kMost)
-      throw Error(Exit::usage, format_text("{}: its model is larger than any machine holds", folder.string()),
-                  "give --params");
-  }
-  const ModelSize size = model_of_tensors(tensors);
-  if (size.params == 0)
-    throw Error(Exit::usage, format_text("{}: its model has no parameters", folder.string()),
+  if (size.params == 0 || size.params > kMost)
+    throw Error(Exit::usage,
+                format_text("{}: its model {}", folder.string(),
+                            size.params == 0 ? "has no parameters" : "is larger than any machine holds"),
                 "give --params");
   return size;
 }

@@ -1,6 +1,7 @@
 // The parameters of models of the transformers library, by the numbers of their config.json. The formulas are
 // those of its modeling_*.py (5.24); a test compares them with the models that it makes.
-#include <functional>
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -76,28 +77,41 @@ class Config {
   std::string_view name_;
 };
 
-/// The parameters of a model, one after the other.
-class Tensors {
+/// Parameters of a model that are counted together: a layer, or what is in none.
+class Part {
  public:
-  explicit Tensors(const Config& config) : config_(config) {}
+  explicit Part(const Config& config) : config_(config) {}
 
-  void add(std::string name, std::uint64_t rows, std::uint64_t columns = 1) {
+  Part& add(std::uint64_t rows, std::uint64_t columns = 1) {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 45;  // 10,000 layers of them are far from overflow
     if (columns != 0 && rows > kMost / columns)
-      config_.fail(format_text("{} is larger than any machine holds", name));
-    if (rows * columns > 0) list_.push_back({std::move(name), rows * columns, 0});
+      config_.fail("has a parameter that is larger than any machine holds");
+    sum += rows * columns;
+    largest = std::max(largest, rows * columns);
+    return *this;
   }
   /// Adds a layer of torch: a weight, and a bias if it has one.
-  void add_linear(const std::string& name, std::uint64_t inputs, std::uint64_t outputs, bool bias) {
-    add(name + ".weight", inputs, outputs);
-    if (bias) add(name + ".bias", outputs);
+  Part& linear(std::uint64_t inputs, std::uint64_t outputs, bool bias) {
+    add(inputs, outputs);
+    return bias ? add(outputs) : *this;
   }
-  std::vector<ModelTensor> take() { return std::move(list_); }
+
+  std::uint64_t sum = 0, largest = 0;
 
  private:
   const Config& config_;
-  std::vector<ModelTensor> list_;
 };
+
+ModelSize model_of(const Part& outside, const Part& layer, std::uint64_t layers) {
+  ModelSize size{.params = outside.sum, .largest = outside.largest, .layer = outside.sum};
+  if (layers > 0) {
+    size.params += layers * layer.sum;
+    size.largest = std::max(size.largest, layer.largest);
+    size.layer = std::max(size.layer, layer.sum);
+  }
+  size.trainable = size.params;
+  return size;
+}
 
 /// How the models of the family of Llama differ.
 struct Family {
@@ -109,7 +123,7 @@ struct Family {
   bool mlp_bias = false;       ///< mlp_bias counts
 };
 
-std::vector<ModelTensor> like_llama(const Config& config, const Family& family) {
+ModelSize like_llama(const Config& config, const Family& family) {
   const std::uint64_t hidden = config.number("hidden_size"), inner = config.number("intermediate_size");
   const std::uint64_t heads = config.number("num_attention_heads");
   const std::uint64_t kv_heads = config.number("num_key_value_heads", heads);
@@ -120,120 +134,75 @@ std::vector<ModelTensor> like_llama(const Config& config, const Family& family) 
   const std::uint64_t layers = config.layers("num_hidden_layers");
   const bool bias = family.reads_bias && config.flag("attention_bias", false);
   const bool mlp_bias = family.mlp_bias && config.flag("mlp_bias", false);
-  const std::uint64_t experts = family.experts ? config.number("num_local_experts", 8) : 0;
 
-  Tensors tensors(config);
-  tensors.add("model.embed_tokens.weight", words, hidden);
-  for (std::uint64_t layer = 0; layer < layers; ++layer) {
-    const std::string at = format_text("model.layers.{}.", layer);
-    const std::string attention = at + "self_attn.";
-    const bool qkv_bias = bias || family.qkv_bias;
-    tensors.add_linear(attention + "q_proj", hidden, heads * head_dim, qkv_bias);
-    tensors.add_linear(attention + "k_proj", hidden, kv_heads * head_dim, qkv_bias);
-    tensors.add_linear(attention + "v_proj", hidden, kv_heads * head_dim, qkv_bias);
-    tensors.add_linear(attention + "o_proj", heads * head_dim, hidden, bias);
-    if (family.head_norms) {
-      tensors.add(attention + "q_norm.weight", head_dim);
-      tensors.add(attention + "k_norm.weight", head_dim);
-    }
-    if (family.experts) {
-      tensors.add(at + "mlp.gate.weight", hidden, experts);
-      tensors.add(at + "mlp.experts.gate_up_proj", experts, 2 * hidden * inner);
-      tensors.add(at + "mlp.experts.down_proj", experts, hidden * inner);
-    } else {
-      tensors.add_linear(at + "mlp.gate_proj", hidden, inner, mlp_bias);
-      tensors.add_linear(at + "mlp.up_proj", hidden, inner, mlp_bias);
-      tensors.add_linear(at + "mlp.down_proj", inner, hidden, mlp_bias);
-    }
-    tensors.add(at + "input_layernorm.weight", hidden);
-    tensors.add(at + "post_attention_layernorm.weight", hidden);
+  Part layer(config);
+  layer.linear(hidden, heads * head_dim, bias || family.qkv_bias);
+  for (int keys_and_values = 0; keys_and_values < 2; ++keys_and_values)
+    layer.linear(hidden, kv_heads * head_dim, bias || family.qkv_bias);
+  layer.linear(heads * head_dim, hidden, bias);
+  if (family.head_norms) layer.add(head_dim).add(head_dim);
+  if (family.experts) {
+    const std::uint64_t experts = config.number("num_local_experts", 8);
+    layer.add(hidden, experts).add(experts, 2 * hidden * inner).add(experts, hidden * inner);
+  } else {
+    layer.linear(hidden, inner, mlp_bias).linear(hidden, inner, mlp_bias).linear(inner, hidden, mlp_bias);
   }
-  tensors.add("model.norm.weight", hidden);
-  if (!config.flag("tie_word_embeddings", false)) tensors.add("lm_head.weight", hidden, words);
-  return tensors.take();
+  layer.add(hidden).add(hidden);  // norms
+  Part outside(config);
+  outside.add(words, hidden).add(hidden);
+  if (!config.flag("tie_word_embeddings", false)) outside.add(hidden, words);
+  return model_of(outside, layer, layers);
 }
 
-/// The names in a layer of a GPT.
-struct GptNames {
-  const char* norms[2];
-  const char *qkv, *output, *up, *down;
-};
-
-/// Adds a layer of a GPT: two norms with biases, attention, an MLP.
-void add_gpt_layer(Tensors& tensors, const std::string& at, const GptNames& names, std::uint64_t hidden,
-                   std::uint64_t inner, bool attention_bias) {
-  for (const char* const norm : names.norms) {
-    tensors.add(at + norm + ".weight", hidden);
-    tensors.add(at + norm + ".bias", hidden);
-  }
-  tensors.add_linear(at + names.qkv, hidden, 3 * hidden, attention_bias);
-  tensors.add_linear(at + names.output, hidden, hidden, attention_bias);
-  tensors.add_linear(at + names.up, hidden, inner, true);
-  tensors.add_linear(at + names.down, inner, hidden, true);
+/// Returns a layer of a GPT: two norms with biases, attention, an MLP.
+Part gpt_layer(const Config& config, std::uint64_t hidden, std::uint64_t inner, bool attention_bias) {
+  Part layer(config);
+  for (int norms = 0; norms < 2; ++norms) layer.add(hidden).add(hidden);
+  layer.linear(hidden, 3 * hidden, attention_bias).linear(hidden, hidden, attention_bias);
+  layer.linear(hidden, inner, true).linear(inner, hidden, true);
+  return layer;
 }
 
-std::vector<ModelTensor> gpt2(const Config& config) {
-  const std::uint64_t hidden = config.number("n_embd", 768);
-  const std::uint64_t inner = config.number("n_inner", 4 * hidden);
-  const std::uint64_t words = config.number("vocab_size", 50257);
-  Tensors tensors(config);
-  tensors.add("transformer.wte.weight", words, hidden);
-  tensors.add("transformer.wpe.weight", config.number("n_positions", 1024), hidden);
-  for (std::uint64_t layer = 0; layer < config.layers("n_layer", 12); ++layer) {
-    add_gpt_layer(tensors, format_text("transformer.h.{}.", layer),
-                  {{"ln_1", "ln_2"}, "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"}, hidden, inner,
-                  true);
-  }
-  tensors.add("transformer.ln_f.weight", hidden);
-  tensors.add("transformer.ln_f.bias", hidden);
-  if (!config.flag("tie_word_embeddings", true)) tensors.add("lm_head.weight", hidden, words);
-  return tensors.take();
+ModelSize gpt2(const Config& config) {
+  const std::uint64_t hidden = config.number("n_embd", 768), words = config.number("vocab_size", 50257);
+  const Part layer = gpt_layer(config, hidden, config.number("n_inner", 4 * hidden), true);
+  Part outside(config);
+  outside.add(words, hidden).add(config.number("n_positions", 1024), hidden).add(hidden).add(hidden);
+  if (!config.flag("tie_word_embeddings", true)) outside.add(hidden, words);
+  return model_of(outside, layer, config.layers("n_layer", 12));
 }
 
-std::vector<ModelTensor> gpt_neox(const Config& config) {
-  const std::uint64_t hidden = config.number("hidden_size"), inner = config.number("intermediate_size");
-  const std::uint64_t words = config.number("vocab_size");
-  const bool bias = config.flag("attention_bias", true);
-  Tensors tensors(config);
-  tensors.add("gpt_neox.embed_in.weight", words, hidden);
-  for (std::uint64_t layer = 0; layer < config.layers("num_hidden_layers"); ++layer) {
-    add_gpt_layer(tensors, format_text("gpt_neox.layers.{}.", layer),
-                  {{"input_layernorm", "post_attention_layernorm"},
-                   "attention.query_key_value",
-                   "attention.dense",
-                   "mlp.dense_h_to_4h",
-                   "mlp.dense_4h_to_h"},
-                  hidden, inner, bias);
-  }
-  tensors.add("gpt_neox.final_layer_norm.weight", hidden);
-  tensors.add("gpt_neox.final_layer_norm.bias", hidden);
-  if (!config.flag("tie_word_embeddings", false)) tensors.add("embed_out.weight", hidden, words);
-  return tensors.take();
+ModelSize gpt_neox(const Config& config) {
+  const std::uint64_t hidden = config.number("hidden_size"), words = config.number("vocab_size");
+  const Part layer =
+      gpt_layer(config, hidden, config.number("intermediate_size"), config.flag("attention_bias", true));
+  Part outside(config);
+  outside.add(words, hidden).add(hidden).add(hidden);
+  if (!config.flag("tie_word_embeddings", false)) outside.add(hidden, words);
+  return model_of(outside, layer, config.layers("num_hidden_layers"));
 }
 
-using Reader = std::function<std::vector<ModelTensor>(const Config&)>;
+using Reader = ModelSize (*)(const Config&);
 
-const std::vector<std::pair<std::string_view, Reader>>& readers() {
-  static const auto of = [](const Family& family) -> Reader {
-    return [family](const Config& config) { return like_llama(config, family); };
-  };
-  static const std::vector<std::pair<std::string_view, Reader>> all{
-      {"llama", of({.reads_bias = true, .mlp_bias = true})},
-      {"mistral", of({})},
-      {"qwen2", of({.qkv_bias = true})},
-      {"qwen3", of({.reads_bias = true, .head_norms = true, .head_dim = 128})},
-      {"mixtral", of({.experts = true})},
-      {"gpt2", gpt2},
-      {"gpt_neox", gpt_neox},
-  };
-  return all;
-}
+constexpr auto kReaders = std::to_array<std::pair<std::string_view, Reader>>({
+    {"llama",
+     [](const Config& config) { return like_llama(config, {.reads_bias = true, .mlp_bias = true}); }},
+    {"mistral", [](const Config& config) { return like_llama(config, {}); }},
+    {"qwen2", [](const Config& config) { return like_llama(config, {.qkv_bias = true}); }},
+    {"qwen3",
+     [](const Config& config) {
+       return like_llama(config, {.reads_bias = true, .head_norms = true, .head_dim = 128});
+     }},
+    {"mixtral", [](const Config& config) { return like_llama(config, {.experts = true}); }},
+    {"gpt2", gpt2},
+    {"gpt_neox", gpt_neox},
+});
 
 }  // namespace
 
 std::string known_model_types() {
   std::string text;
-  for (const auto& [name, reader] : readers()) text += (text.empty() ? "" : ", ") + std::string(name);
+  for (const auto& [name, reader] : kReaders) text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
 }
 
@@ -245,11 +214,11 @@ bool config_is_quantized(std::string_view text) {
   }
 }
 
-std::vector<ModelTensor> tensors_of_config(std::string_view text, std::string_view name) {
+ModelSize model_of_config(std::string_view text, std::string_view name) {
   const Config config(text, name);
   if (config.has("quantization_config")) refuse_quantized(name, "it has a quantization_config");
   const std::string type = config.type();
-  for (const auto& [known, reader] : readers()) {
+  for (const auto& [known, reader] : kReaders) {
     if (type == known) return reader(config);
   }
   config.fail(format_text("the model type \"{}\" is not one of {}", shortened(type), known_model_types()));

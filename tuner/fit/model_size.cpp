@@ -1,6 +1,7 @@
 #include "fit/model_size.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -48,14 +49,9 @@ bool is_mask(const JsonTree& tree, std::string_view name, std::uint32_t shape) {
   return lengths.size() == 4 && lengths[0] == 1 && lengths[1] == 1;
 }
 
-/// Returns the bytes of an element of a type of safetensors; 0 if it is none.
-std::uint64_t bytes_of_type(std::string_view type) {
-  static const std::map<std::string_view, std::uint64_t> known{
-      {"F64", 8}, {"I64", 8}, {"U64", 8},     {"F32", 4},     {"I32", 4}, {"U32", 4}, {"F16", 2}, {"BF16", 2},
-      {"I16", 2}, {"U16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
-  const auto found = known.find(type);
-  return found == known.end() ? 0 : found->second;
-}
+constexpr std::array<std::string_view, 15> kTypes{"F64",     "F32", "F16", "BF16", "F8_E4M3",
+                                                  "F8_E5M2", "I64", "I32", "I16",  "I8",
+                                                  "U64",     "U32", "U16", "U8",   "BOOL"};
 
 /// Returns the number of elements that a "shape" lists.
 std::uint64_t elements_of(const JsonTree& tree, std::uint32_t shape, std::string_view name) {
@@ -92,10 +88,11 @@ ModelSize usual_model(std::uint64_t params) {
 }
 
 ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors) {
+  constexpr std::uint64_t kEnough = std::uint64_t{1} << 60;  // for read_model() to refuse it
   ModelSize size;
   std::map<std::string, std::uint64_t> layers;
   for (const ModelTensor& tensor : tensors) {
-    size.params += tensor.elements;
+    size.params = std::min(size.params + tensor.elements, kEnough);
     size.largest = std::max(size.largest, tensor.elements);
     layers[layer_of(tensor.name)] += tensor.elements;
   }
@@ -118,8 +115,7 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
       refuse_header(name, format_text("the tensor {} has no type or no shape", shortened(tree.key(member))));
     }
     const std::uint64_t elements = elements_of(tree, shape, name);
-    const std::uint64_t bytes = bytes_of_type(tree.text(type));
-    if (bytes == 0) {
+    if (std::find(kTypes.begin(), kTypes.end(), tree.text(type)) == kTypes.end()) {
       refuse_header(name, format_text("the tensor {} has the type {}, which zf-tune does not know",
                                       shortened(tree.key(member)), shortened(tree.text(type))));
     }
@@ -128,7 +124,7 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
     if (is_whole_number && is_packed(key))
       refuse_quantized(name, format_text("the tensor {} has the type {}", shortened(key), tree.text(type)));
     if (is_whole_number || is_mask(tree, key, shape)) continue;  // a buffer, which nobody trains
-    tensors.push_back({std::string(key), elements, elements * bytes});
+    tensors.push_back({std::string(key), elements});
   }
   return tensors;
 }

@@ -13,7 +13,6 @@ namespace zf {
 struct ModelTensor {
   std::string name;  ///< "model.layers.0.mlp.up_proj.weight"
   std::uint64_t elements = 0;
-  std::uint64_t bytes = 0;  ///< in the file that it was read from; 0: not known
 };
 
 struct ModelSize {
@@ -44,10 +43,10 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
 /// Error(usage) with `name` if it lists none, or one outside of its folder. Pure.
 std::vector<std::string> files_of_index(std::string_view text, std::string_view name);
 
-/// Returns the parameters of a model that a config.json of the transformers library describes. Throws
-/// Error(usage) with `name` if the model type is not one of those that are known, a number is missing, or the
-/// model is quantized. Pure.
-std::vector<ModelTensor> tensors_of_config(std::string_view text, std::string_view name);
+/// Returns the size of a model that a config.json of the transformers library describes. Throws Error(usage)
+/// with `name` if the model type is not one of those that are known, a number is missing, or the model is
+/// quantized. Pure.
+ModelSize model_of_config(std::string_view text, std::string_view name);
 
 /// Returns true if a config.json says that the tensors beside it are quantized; false also if it is none.
 /// Pure.
@@ -56,7 +55,7 @@ bool config_is_quantized(std::string_view text);
 /// Throws Error(usage) with `name`, a file, and why its model is called quantized.
 [[noreturn]] void refuse_quantized(std::string_view name, std::string_view why);
 
-/// The model types that tensors_of_config() knows: "llama, mistral, …".
+/// The model types that model_of_config() knows: "llama, mistral, …".
 std::string known_model_types();
 
 }  // namespace zf
