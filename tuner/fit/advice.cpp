@@ -71,16 +71,14 @@ std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limit
   }
   if (job.pinned) offers.add("--pinned no: pageable memory", [](FitJob& changed) { changed.pinned = false; });
   if (job.stage > 0 && job.stepper != StepMethod::native) {
-    offers.add("--framework native: our optimizer, whose pinned memory is not rounded up",
-               [](FitJob& changed) {
-                 changed.stepper = StepMethod::native;
-                 if (changed.stepper == StepMethod::native && changed.mode == Mode::backward)
-                   changed.mode = Mode::wait;
-               });
-    offers.add("--framework native --state bf16: our optimizer, moments in bf16", [](FitJob& changed) {
+    const auto take_native = [](FitJob& changed) {
       changed.stepper = StepMethod::native;
-      changed.state = StateFormat::bf16;
       if (changed.mode == Mode::backward) changed.mode = Mode::wait;
+    };
+    offers.add("--framework native: our optimizer, whose pinned memory is not rounded up", take_native);
+    offers.add("--framework native --state bf16: our optimizer, moments in bf16", [&](FitJob& changed) {
+      take_native(changed);
+      changed.state = StateFormat::bf16;
     });
   }
   if (job.stepper == StepMethod::native && job.mode == Mode::overlap)
