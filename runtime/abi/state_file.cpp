@@ -46,20 +46,13 @@ std::uint32_t crc_with_zeros(std::uint32_t crc, std::uint64_t bytes) {
   return crc32(crc, std::span(zeros).first(to_page(bytes) - bytes));
 }
 
-std::size_t record_bytes(std::uint32_t version) {
-  if (version == kStateOneSet) return offsetof(StateGroup, arrays) + kOneSetArrays * sizeof(StateArray);
-  return version == kStateTwoSets ? offsetof(StateGroup, format) : sizeof(StateGroup);
+std::uint64_t arrays_offset_of(std::size_t groups) {
+  return to_page(sizeof(StateHeader) + groups * sizeof(StateGroup));
 }
-
-std::uint64_t arrays_offset_of(std::size_t groups, std::uint32_t version) {
-  return to_page(sizeof(StateHeader) + groups * record_bytes(version));
-}
-
-std::uint32_t moment_sets_of(const StateGroup& group) { return std::max(group.moment_sets, 1U); }
 
 /// Returns the number of arrays that the file holds of this group.
 std::size_t array_count(const StateGroup& group) {
-  return moment_sets_of(group) == 1 ? kOneSetArrays : kStateArrays.size();
+  return group.moment_sets == 1 ? kOneSetArrays : kStateArrays.size();
 }
 
 /// Returns the type of the elements of an array in the file.
@@ -83,14 +76,9 @@ struct StateTable {
 StateTable table_of(const Arena& arena, const Submissions& submissions) {
   StateTable table;
   table.groups.resize(submissions.group_count());
-  std::uint32_t version = kStateOneSet;
-  for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    if (submissions.settings(i).moment_sets == 2) version = std::max(version, kStateTwoSets);
-    if (submissions.settings(i).state_format != ZF_STATE_FP32) version = kStateFormats;
-  }
-  std::uint64_t at = arrays_offset_of(table.groups.size(), version);
+  std::uint64_t at = arrays_offset_of(table.groups.size());
   table.header = {.magic = kStateMagic,
-                  .version = version,
+                  .version = kStateVersion,
                   .group_count = static_cast<std::uint32_t>(table.groups.size()),
                   .file_bytes = 0,
                   .arrays_offset = at,
@@ -98,22 +86,21 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
                   .header_crc = 0};
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     const zf_group& settings = submissions.settings(i);
-    table.groups[i] = {
-        .elements = settings.elements,
-        .progress = last_progress(arena.group(i)),
-        .mode = static_cast<std::uint32_t>(settings.mode),
-        .bias_correction = settings.bias_correction != 0 ? 1U : 0U,
-        .lr = settings.lr,
-        .beta1 = settings.beta1,
-        .beta2 = settings.beta2,
-        .eps = settings.eps,
-        .weight_decay = settings.weight_decay,
-        .moment_sets = version == kStateOneSet ? 0U : static_cast<std::uint32_t>(settings.moment_sets),
-        .arrays = {},
-        .format = static_cast<StateFormat>(settings.state_format),
-        .unused = 0,
-        .seed = settings.seed,
-        .first_element = settings.first_element};
+    table.groups[i] = {.elements = settings.elements,
+                       .progress = last_progress(arena.group(i)),
+                       .mode = static_cast<std::uint32_t>(settings.mode),
+                       .bias_correction = settings.bias_correction != 0 ? 1U : 0U,
+                       .lr = settings.lr,
+                       .beta1 = settings.beta1,
+                       .beta2 = settings.beta2,
+                       .eps = settings.eps,
+                       .weight_decay = settings.weight_decay,
+                       .moment_sets = static_cast<std::uint32_t>(settings.moment_sets),
+                       .arrays = {},
+                       .format = static_cast<StateFormat>(settings.state_format),
+                       .unused = 0,
+                       .seed = settings.seed,
+                       .first_element = settings.first_element};
     StateGroup& group = table.groups[i];
     for (std::size_t k = 0; k < array_count(group); ++k) {
       group.arrays[k].offset = at;
@@ -128,10 +115,7 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
 std::vector<std::byte> packed(const StateTable& table) {
   StateHeader header = table.header;
   std::vector<std::byte> bytes(header.arrays_offset);
-  const std::size_t each = record_bytes(header.version);
-  for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    std::memcpy(bytes.data() + sizeof header + i * each, &table.groups[i], each);
-  }
+  std::memcpy(bytes.data() + sizeof header, table.groups.data(), table.groups.size() * sizeof(StateGroup));
   header.groups_crc = crc32(0, std::span(bytes).subspan(sizeof header));
   header.header_crc = crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc)));
   std::memcpy(bytes.data(), &header, sizeof header);
@@ -165,19 +149,19 @@ StateTable read_table(const std::filesystem::path& path, int fd, std::size_t gro
     refuse(path, "is not a state file of zf_runtime", "was it written by zf_export_state?");
   if (got < sizeof header)
     refuse(path, format_text("is truncated: it has {}, fewer than its header", print_count(size, "byte")));
-  if (header.version < kStateOneSet || header.version > kStateFormats) {
+  if (header.version != kStateVersion) {
     refuse(path,
-           format_text("has state version {}; this library ({}) reads versions {} to {}", header.version,
-                       version(), kStateOneSet, kStateFormats),
+           format_text("has state version {}; this library ({}) reads version {}", header.version, version(),
+                       kStateVersion),
            "read it with the release that wrote it");
   }
   if (header.header_crc != crc32(0, bytes_of_object(header).first(offsetof(StateHeader, header_crc))))
     refuse(path, "its header is damaged (checksum)");
-  if (header.arrays_offset != arrays_offset_of(header.group_count, header.version)) {
+  if (header.arrays_offset != arrays_offset_of(header.group_count)) {
     refuse(path,
            format_text("its header puts the arrays at {}; after a table of {} they begin at {}",
                        header.arrays_offset, print_count(header.group_count, "group"),
-                       arrays_offset_of(header.group_count, header.version)),
+                       arrays_offset_of(header.group_count)),
            "was it written by zf_export_state?");
   }
   if (size != header.file_bytes) {
@@ -194,10 +178,9 @@ StateTable read_table(const std::filesystem::path& path, int fd, std::size_t gro
   read_at(path, fd, sizeof header, rest);
   if (header.groups_crc != crc32(0, rest)) refuse(path, "its table of groups is damaged (checksum)");
   table.groups.resize(header.group_count);
-  const std::size_t each = record_bytes(header.version);
+  std::memcpy(table.groups.data(), rest.data(), table.groups.size() * sizeof(StateGroup));
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    StateGroup& group = table.groups[i];
-    std::memcpy(&group, rest.data() + i * each, each);
+    const StateGroup& group = table.groups[i];
     if (group.progress.step > kMaxStepOfFile) {
       refuse(path,
              format_text("group {} is at step {}, more than {}", i, group.progress.step, kMaxStepOfFile),
@@ -230,11 +213,10 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
                          name(ours.groups[i].mode)),
              kOpenSameGroups);
     }
-    const std::uint32_t sets = moment_sets_of(ours.groups[i]);
-    if (moment_sets_of(file.groups[i]) != sets) {
+    if (file.groups[i].moment_sets != ours.groups[i].moment_sets) {
       refuse(path,
              format_text("group {} has {} of moments, and {} in this optimizer", i,
-                         print_count(moment_sets_of(file.groups[i]), "set"), sets),
+                         print_count(file.groups[i].moment_sets, "set"), ours.groups[i].moment_sets),
              kOpenSameGroups);
     }
   }

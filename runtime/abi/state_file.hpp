@@ -14,12 +14,7 @@
 namespace zf {
 
 inline constexpr std::array<char, 8> kStateMagic = {'Z', 'F', 'S', 'T', 'A', 'T', 'E', '\n'};
-/// The version of a file in which no group has a second set of moments. It is still written, because releases
-/// that know nothing of a second set read it.
-inline constexpr std::uint32_t kStateOneSet = 1;
-inline constexpr std::uint32_t kStateTwoSets = 2;
-/// The version of a file in which a group has another state format than fp32.
-inline constexpr std::uint32_t kStateFormats = 3;
+inline constexpr std::uint32_t kStateVersion = 1;
 /// Arrays begin at multiples of this. The bytes between them are zero.
 inline constexpr std::uint64_t kStatePage = 4096;
 
@@ -45,15 +40,14 @@ struct StateArray {
   std::uint32_t unused;
 };
 
-/// The record of a group. That of version 1 ends after the arrays of set 0, and that of version 2 after all
-/// arrays.
+/// The record of a group. The arrays of set 1 are zeros if there is one set.
 struct StateGroup {
   std::uint64_t elements;
   AdamProgress progress;
   std::uint32_t mode;  ///< ZF_ADAM or ZF_ADAMW
   std::uint32_t bias_correction;
   float lr, beta1, beta2, eps, weight_decay;  ///< the settings when the file was written
-  std::uint32_t moment_sets;                  ///< 1 or 2; in version 1 it is 0 and means 1
+  std::uint32_t moment_sets;                  ///< 1 or 2
   std::array<StateArray, kStateArrays.size()> arrays;
   /// The moments are bf16 in the file if they are in this format. Parameters are f32 in any case: that has
   /// the bytes of both halves of split masters.

@@ -16,25 +16,26 @@ GROUPS = [Group(5000, lr=0.25, weight_decay=0.5), Group(7, mode="adam", betas=(0
 GROUPS_OF_TWO_SETS = [dataclasses.replace(GROUPS[0], moment_sets=2), *GROUPS[1:]]
 
 
-def read(path, expected_version=1):
+def read(path):
     """[{step, mode, lr, ..., arrays}] of each group. AssertionError where a checksum is wrong."""
     with open(path, "rb") as file:
         data = file.read()
     magic, version, count, size, first, table_crc, header_crc = struct.unpack_from("<8sIIQQII", data)
-    assert (magic, version, size) == (b"ZFSTATE\n", expected_version, len(data))
+    assert (magic, version, size) == (b"ZFSTATE\n", 1, len(data))
     assert header_crc == zlib.crc32(data[:36]) and table_crc == zlib.crc32(data[40:first])
     groups = []
     for index in range(count):
-        places = 3 if version == 1 else 5
-        record = struct.Struct("<QQ4fII5fI" + places * "QII")
+        record = struct.Struct("<QQ4fII5fI" + 5 * "QII" + "IIQQ")
         fields = record.unpack_from(data, 40 + record.size * index)
         group = dict(zip(("elements", "step", "beta1", "beta2", "product1", "product2", "mode", "bias_correction", "lr",
                           "set_beta1", "set_beta2", "eps", "weight_decay", "moment_sets"), fields))
         group["arrays"] = []
-        if version == 2 and group["moment_sets"] == 1:
-            assert fields[14 + 3 * 3:] == 2 * (0, 0, 0)
-            fields = fields[:14 + 3 * 3]
-        for offset, crc in zip(fields[14::3], fields[15::3]):
+        places = fields[14:29]
+        if group["moment_sets"] == 1:
+            assert places[9:] == 2 * (0, 0, 0)
+            places = places[:9]
+        group["format"], _, group["seed"], group["first_element"] = fields[29:]
+        for offset, crc in zip(places[::3], places[1::3]):
             padded = data[offset:offset + -(-4 * group["elements"] // 4096) * 4096]
             assert offset % 4096 == 0 and zlib.crc32(padded) == crc
             group["arrays"].append(np.frombuffer(padded, np.float32, group["elements"]))
@@ -64,12 +65,12 @@ class StateFile(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "state")
 
-    def check_documented(self, groups, version):
+    def check_documented(self, groups):
         with Runtime(support.plan(), groups=groups) as runtime:
             take_steps(runtime, 3)
             runtime.export_state(self.path)
-            for index, (saved, group) in enumerate(zip(read(self.path, version), groups, strict=True)):
-                self.assertEqual(saved["moment_sets"], 0 if version == 1 else group.moment_sets)
+            for index, (saved, group) in enumerate(zip(read(self.path), groups, strict=True)):
+                self.assertEqual((saved["moment_sets"], saved["format"]), (group.moment_sets, 0))
                 self.assertEqual((saved["elements"], saved["step"], runtime.step(index)), (group.elements, 3, 3))
                 self.assertEqual((saved["mode"], saved["bias_correction"]), (int(group.mode == "adamw"), 1))
                 self.assertEqual((saved["lr"], saved["weight_decay"]),
@@ -80,10 +81,10 @@ class StateFile(unittest.TestCase):
                     np.testing.assert_array_equal(got, wanted)
 
     def test_is_as_documented(self):
-        self.check_documented(GROUPS, version=1)
+        self.check_documented(GROUPS)
 
     def test_with_two_sets_of_moments_is_as_documented(self):
-        self.check_documented(GROUPS_OF_TWO_SETS, version=2)
+        self.check_documented(GROUPS_OF_TWO_SETS)
 
     def test_carries_a_training_on_bit_for_bit(self):
         for groups in (GROUPS, GROUPS_OF_TWO_SETS):
