@@ -97,7 +97,8 @@ class BenchRanks(zf_cli.CommandTest):
         self.assertIn(measured["pools"][0]["disturbed"], (False, True))
         text = self.run_tune("bench", "--threads", "1", "--params", "8M")
         self.assert_exit(text, DONE)
-        self.assertEqual(text.stdout.count("  disturbed\n"), text.stdout.count(f"process {busy.pid}, "), text.stdout)
+        named = "On these CPUs also ran" in text.stdout  # the busiest, so not surely this one
+        self.assertEqual("  disturbed\n" in text.stdout, named, text.stdout)
 
     def test_what_contradicts_itself_is_refused(self):
         for code, named, *arguments in (
