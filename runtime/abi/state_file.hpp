@@ -1,4 +1,4 @@
-// The state file: parameters, moments and step counts of all groups. docs/state-file.md specifies its
+// The state file: parameters, moments and step counts of all groups. docs/recovery.md specifies its
 // bytes; a change of any of them needs another version.
 #pragma once
 

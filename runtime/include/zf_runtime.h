@@ -348,7 +348,7 @@ ZF_API zf_status zf_read_state(zf_runtime* handle, size_t group, zf_buffer_kind 
 ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin,
                                 uint64_t count, const float* values);
 
-/* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/state-file.md).
+/* Writes parameters, moments and step counts of all groups, with checksums, to a file (docs/recovery.md).
  * It writes a temporary file beside it, syncs that, and renames it. If path is a link, the file that it leads
  * to is replaced. What is no regular file (a device, a FIFO, a folder, /dev/stdout) is refused. zf_submit of
  * other threads waits meanwhile. It works also after the optimizer has died or was ended. On a file system

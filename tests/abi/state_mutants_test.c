@@ -7,7 +7,7 @@
 #include "support.h"
 
 enum { ELEMENTS = 1025, HEADER = 40, MOST_BYTES = 1 << 17, MOST_PLACES = 3 };
-enum { FILE_BYTES = 16, ARRAYS_OFFSET = 24, GROUPS_CRC = 32, HEADER_CRC = 36 }; /* docs/state-file.md */
+enum { FILE_BYTES = 16, ARRAYS_OFFSET = 24, GROUPS_CRC = 32, HEADER_CRC = 36 }; /* docs/recovery.md */
 
 static const zf_buffer_kind kState[] = {ZF_PARAMS, ZF_MOMENT_1, ZF_MOMENT_2};
 enum { ARRAYS = sizeof kState / sizeof *kState };

@@ -229,7 +229,7 @@ static void steps_have_a_range(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-enum { RECORD = 168 }; /* docs/state-file.md */
+enum { RECORD = 168 }; /* docs/recovery.md */
 
 /* Writes a header that has a right checksum and a table of so many groups, for which the file is too short.
  */

@@ -16,7 +16,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace {
 
-// docs/state-file.md: a header of 40 bytes, then one record per group.
+// docs/recovery.md: a header of 40 bytes, then one record per group.
 constexpr std::size_t kHeader = 40;
 constexpr std::size_t kFileBytes = 16;
 constexpr std::size_t kArraysOffset = 24;

@@ -1,4 +1,4 @@
-"""A state file is what docs/state-file.md says, read here by a second implementation, and carries a training on."""
+"""A state file is what docs/recovery.md says, read here by a second implementation, and carries a training on."""
 
 import dataclasses
 import os
