@@ -7,9 +7,7 @@
         runtime.grads(0)[:] = gradients
         runtime.wait(runtime.submit())           # params are updated
 
-    from zf_runtime import OverlappedAdamW       # a torch.optim.Optimizer over it; needs torch
-
-    from zf_runtime import AdamW, Adam           # torch's, stepped in place, without a process; needs torch
+    from zf_runtime import AdamW, Adam           # torch's, in place or with such a process; needs torch
 
     from zf_runtime import bind                  # the home of this rank, where no wrapper can precede the script
     print(bind())
@@ -31,10 +29,9 @@ if TYPE_CHECKING:
     from .binding.bind import bind
     from .binding.bound import Binding
     from .optim.adam import Adam, AdamW
-    from .optim.optimizer import OverlappedAdamW
 
 __version__ = "0.1.0"
-__all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "OverlappedAdamW", "Runtime", "Stats", "ZfBusy", "ZfError",
+__all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "Runtime", "Stats", "ZfBusy", "ZfError",
            "ZfPlanError", "ZfStateError", "ZfTimeout", "ZfWorkerDied", "bind", "library_version"]
 
 
@@ -44,10 +41,6 @@ def __getattr__(name: str) -> Any:
         from .optim import adam
 
         return getattr(adam, name)
-    if name == "OverlappedAdamW":
-        from .optim.optimizer import OverlappedAdamW
-
-        return OverlappedAdamW
     if name == "bind":
         from .binding.bind import bind
 
@@ -64,5 +57,5 @@ def __dir__() -> list[str]:
     try:
         from .optim import adam  # noqa: F401
     except ImportError:
-        return sorted({*globals(), *__all__} - {"Adam", "AdamW", "OverlappedAdamW"})
+        return sorted({*globals(), *__all__} - {"Adam", "AdamW"})
     return sorted({*globals(), *__all__})

@@ -212,7 +212,7 @@ def main():
         models[name] = make_model(sizes)
         device = (lambda _: Gpu()) if options.digests == "asleep" else (lambda _: Host())
         with unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True), \
-                unittest.mock.patch("zf_runtime.optim.overlap.live.device_of", device):
+                unittest.mock.patch("zf_runtime.optim.overlap.opened.device_of", device):
             optimizers[name] = zf_runtime.AdamW(models[name].parameters(), lr=1e-6, overlap=name,
                                                 clip_grad_norm=options.clip)
     iterate(models["off"], optimizers["off"])

@@ -17,8 +17,8 @@ import zf_runtime
 
 PACKAGE = pathlib.Path(zf_runtime.__file__).parent
 DEADLINE_S = 30
-TURN, GATES, GRADIENTS, OPTIMIZER, LIVE = (
-    f"optim/overlap/{name}.py" for name in ("turn", "gates", "gradients", "arena_adam", "live"))
+TURN, GATES, GRADIENTS, ENGINE, OPENED = (
+    f"optim/overlap/{name}.py" for name in ("turn", "gates", "gradients", "engine", "opened"))
 
 # How a case finds that something is missing. Whatever else goes wrong is a fault of these cases.
 FOUND = (r"double\.Race|AssertionError|.*got a gradient of a forward that had not waited|"
@@ -59,14 +59,14 @@ REMOVED = {
         "        import weakref\n        self._it, self.pointer, self.version = weakref.ref(gradient), "
         "gradient.data_ptr(), version\n        type(self).gradient = property(lambda self: self._it())\n", "dropped"),
     "one more backward waits for the copies": (
-        OPTIMIZER, "            live.gradients.begin()\n", "            pass\n", "micro batches"),
+        ENGINE, "            live.gradients.begin()\n", "            pass\n", "micro batches"),
     "a copy waits for each stream that made gradients": (
         GRADIENTS, "[current.record()] if made is None else made[device]", "[current.record()]",
         "gradients of two streams"),
     "a late step that nobody waits for waits for readers": (
-        LIVE, "            self.overlap.publish()\n", "", "late, collected"),
+        OPENED, "            self.overlap.publish()\n", "", "late, collected"),
     "memory stays until the sender has read it": (
-        LIVE, "            share.event.synchronize()  # a GPU reads the arena until then\n",
+        OPENED, "            share.event.synchronize()  # a GPU reads the arena until then\n",
         "            pass\n", "grown"),
     "memory stays until gradients are copied to it": (
         GRADIENTS, "        for copied in self._copied.values():\n            copied.event.synchronize()\n",
@@ -75,12 +75,12 @@ REMOVED = {
         GRADIENTS, "        with self._arriving:\n            self._arrived",
         "        if True:\n            self._arrived", "gradients of two devices"),
     "step() waits for the step before": (
-        OPTIMIZER, "            self._finish()\n        self._refuse_graphs()\n", "            pass\n",
+        ENGINE, "            self._finish()\n        self._refuse_graphs()\n", "            pass\n",
         "stepped again"),
     "averages wait for the step before": (
-        OPTIMIZER, "if param in of and not live.overlap.is_under_way(of[param])]", "if param in of]",
+        ENGINE, "if param in of and not live.overlap.is_under_way(of[param])]", "if param in of]",
         "averaged unseen"),
-    "close() waits for copies of gradients": (LIVE, "            self.gradients.close()\n", "", "closed"),
+    "close() waits for copies of gradients": (OPENED, "            self.gradients.close()\n", "", "closed"),
     "the arena stays until its last reader is done": (
         TURN, "            stream.close()  # it reads the arena", "            pass", "late, collected"),
 }

@@ -269,7 +269,7 @@ class Ends(case.AdamWTest):
             if mode == "late":
                 optimizer.step()
             else:
-                finish, calls = optimizer._live.overlap.finish, []
+                finish, calls = optimizer._engine.opened.overlap.finish, []
 
                 def interrupted(finish=finish, calls=calls):
                     calls.append(1)
@@ -277,7 +277,7 @@ class Ends(case.AdamWTest):
                         raise KeyboardInterrupt
                     return finish()
 
-                with unittest.mock.patch.object(optimizer._live.overlap, "finish", interrupted):
+                with unittest.mock.patch.object(optimizer._engine.opened.overlap, "finish", interrupted):
                     self.assertRaises(KeyboardInterrupt, optimizer.step)
             threading.Timer(0.1, os.kill, (pid, signal.SIGCONT)).start()
             own.step()

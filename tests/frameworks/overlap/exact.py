@@ -9,10 +9,10 @@ import warnings
 import case
 import torch
 import zf_runtime
-from zf_runtime.optim.overlap import live
+from zf_runtime.optim.overlap import opened
 
 # Each parameter is waited for by itself, as large ones are. These models are so small that they would be one share.
-live._cut = lambda places: [[place] for place in places]
+opened._cut = lambda places: [[place] for place in places]
 
 _folder = tempfile.TemporaryDirectory(prefix="zf-overlap-test-")
 
@@ -46,7 +46,7 @@ def values_of(model):
 
 
 def is_under_way(optimizer):
-    return optimizer.overlap == "exact" and optimizer._live.overlap.turn is not None
+    return optimizer.overlap == "exact" and optimizer._engine.opened.overlap.turn is not None
 
 
 class Counted:
@@ -54,7 +54,7 @@ class Counted:
 
     def __init__(self, optimizer):
         self.early, self.copied = 0, 0
-        gradients = optimizer._live.gradients
+        gradients = optimizer._engine.opened.gradients
         overtaken = gradients._overtaken
 
         def counting(places, *more):

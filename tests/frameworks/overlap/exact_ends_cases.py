@@ -12,7 +12,7 @@ import weakref
 import torch
 from exact import Case, batch, loss_of, make_model, values_of
 from zf_runtime import ZfError
-from zf_runtime.optim.overlap import live
+from zf_runtime.optim.overlap import opened
 
 
 class Refused(Case):
@@ -37,7 +37,7 @@ class Refused(Case):
 
     def test_a_parameter_of_whose_share_another_was_waited_for(self):
         """It was read before, by hand, and holds old values."""
-        with unittest.mock.patch.object(live, "_cut", lambda places: [places]):
+        with unittest.mock.patch.object(opened, "_cut", lambda places: [places]):
             model = make_model()
             optimizer = self.ours(model.parameters(), "exact")
             for step in range(3):

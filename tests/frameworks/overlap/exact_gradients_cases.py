@@ -99,11 +99,11 @@ class Written(Case):
             if step == 1:
                 os.kill(optimizer.runtime.stats().worker_pid, signal.SIGSTOP)
             optimizer.step()
-        place = optimizer._live.arena.of[model[2].bias]
+        place = optimizer._engine.opened.arena.of[model[2].bias]
         before = place.grads[0].clone()
         try:
-            optimizer._reduced([model[2].bias], [torch.full_like(model[2].bias, 9.0)])
-            for copied in optimizer._live.gradients._copied.values():
+            optimizer._engine._reduced([model[2].bias], [torch.full_like(model[2].bias, 9.0)])
+            for copied in optimizer._engine.opened.gradients._copied.values():
                 copied.event.synchronize()
             self.assertTrue(torch.equal(place.grads[0], before))
         finally:
@@ -121,7 +121,7 @@ class Written(Case):
             for step in range(3):
                 optimizer.zero_grad()
                 loss_of(net, step).backward()
-                counts.append(len(optimizer._live.gradients._copied))
+                counts.append(len(optimizer._engine.opened.gradients._copied))
                 optimizer.step()
             self.assertEqual(counts, [0, 4, 4])  # the last two, of 12 KB, are left to step()
 
@@ -133,7 +133,7 @@ class Written(Case):
             for step in range(103):
                 optimizer.zero_grad()
                 loss_of(model, step).backward()
-                early = len(optimizer._live.gradients._copied)
+                early = len(optimizer._engine.opened.gradients._copied)
                 self.assertEqual(early, 4 if step in (1, 102) else 0, step)
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
                 optimizer.step()

@@ -12,7 +12,7 @@ import warnings
 import torch
 import zf_runtime
 from double import Double
-from zf_runtime.optim.overlap import arena, gradients, live
+from zf_runtime.optim.overlap import arena, gradients, opened
 
 gradients._AT_ONCE = 1  # byte: these parameters are small, and their gradients are copied early all the same
 
@@ -62,7 +62,7 @@ def tell_of_reads(model, double):
 def watch(optimizer, double, submitting, waits):
     """Tells the stand-in what the optimizer process reads. Calls submitting() before each step. Appends the waits for
     whole steps to a list."""
-    submit, wait, arena = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._live.arena
+    submit, wait, arena = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._engine.opened.arena
 
     def reading(groups, *, buffer=0, **keywords):
         time.sleep(0.005)
@@ -107,7 +107,7 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
 
     for param in model.parameters():
         param.register_post_accumulate_grad_hook(arrived)  # before the optimizer's
-    with unittest.mock.patch.object(live, "device_of", lambda device: double), \
+    with unittest.mock.patch.object(opened, "device_of", lambda device: double), \
             unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True):
         optimizer = zf_runtime.AdamW([*model.parameters(), torch.nn.Parameter(torch.ones(2))],  # nobody reads the last
                                      lr=1e-2, overlap=overlap, clip_grad_norm=clip)
@@ -147,9 +147,9 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
             assert all(map(torch.equal, before, params)), "a parameter has changed between two steps"
     ends(optimizer)
     double.reads(*params)
-    assert len(waits) == optimizer._turns, "a step was not waited for to its end"
+    assert len(waits) == optimizer._engine._turns, "a step was not waited for to its end"
     values = [param.detach().clone() for param in params]
-    moments = [optimizer.state[param]["exp_avg_sq"].clone() for param in params if optimizer._live is not None]
+    moments = [optimizer.state[param]["exp_avg_sq"].clone() for param in params if optimizer._engine.opened is not None]
     norm = optimizer.grad_norm
     end_all(pauses, optimizer, double)
     return losses, values + moments, norm
@@ -183,14 +183,14 @@ def drop(params):
 
 def collect(optimizer):
     """Does what happens to an optimizer that nobody has closed, after one more forward."""
-    for double in optimizer._devices.values():
-        double.reads(*(place.param for place in optimizer._live.arena.places if place.is_shown))
-    optimizer._finalizer()
-    optimizer._live = None
+    for double in optimizer._engine._devices.values():
+        double.reads(*(place.param for place in optimizer._engine.opened.arena.places if place.is_shown))
+    optimizer._engine._finalizer()
+    optimizer._engine.opened = None
 
 
 def params_of(optimizer):
-    return [place.param for place in optimizer._live.arena.places if place.is_shown]
+    return [place.param for place in optimizer._engine.opened.arena.places if place.is_shown]
 
 
 def step_again(optimizer):
@@ -204,7 +204,7 @@ def step_again(optimizer):
 def average_unseen(optimizer):
     """Stands in for DDP that averages gradients of parameters that nobody has waited for."""
     if optimizer.overlap == "exact":
-        optimizer._reduced(params_of(optimizer), [torch.ones_like(param) for param in params_of(optimizer)])
+        optimizer._engine._reduced(params_of(optimizer), [torch.ones_like(param) for param in params_of(optimizer)])
     optimizer.synchronize()
 
 
@@ -214,7 +214,7 @@ def copy_and_close(optimizer):
     if optimizer.overlap == "exact":
         for param in params_of(optimizer):
             param.grad = torch.ones_like(param)
-            optimizer._arrived(param)
+            optimizer._engine._arrived(param)
 
 
 def with_copies_of(size, train, **more):
@@ -225,20 +225,20 @@ def with_copies_of(size, train, **more):
 
 def average(optimizer):
     """Stands in for DDP, which hands over its averages: twice, and the first ones are gone at once."""
-    params = [place.param for place in optimizer._live.arena.places if place.param.grad is not None]
+    params = [place.param for place in optimizer._engine.opened.arena.places if place.param.grad is not None]
     if optimizer.overlap == "exact":
-        optimizer._averaged.update(map(id, params))
-        optimizer._reduced(params, [param.grad.clone() for param in params])
-        optimizer._reduced(params, [param.grad for param in params])
+        optimizer._engine._averaged.update(map(id, params))
+        optimizer._engine._reduced(params, [param.grad.clone() for param in params])
+        optimizer._engine._reduced(params, [param.grad for param in params])
 
 
 def grow(optimizer):
     """Adds a parameter in the fourth step, while its gradients are copied: the arena is opened anew."""
-    if optimizer._turns == 3:
+    if optimizer._engine._turns == 3:
         more = torch.nn.Parameter(torch.ones(3))
         more.grad = torch.ones(3)
         optimizer.add_param_group({"params": [more]})
-        optimizer._active()
+        optimizer._engine._active()
 
 
 class OneAtATime(Double):

@@ -8,7 +8,7 @@ import case
 import torch
 import zf_runtime
 from zf_runtime import ZfError
-from zf_runtime.optim.overlap import arena_adam
+from zf_runtime.optim.overlap import engine
 
 ELEMENTS = 200_000  # several pages in each array
 KINDS = ((torch.float32, "fp32"), (torch.bfloat16, "fp32"), (torch.bfloat16, "bf16+split"))
@@ -53,7 +53,7 @@ class AddedGroup(case.AdamWTest):
             if step == 2 and fails:
                 self.give([first, second], step)
                 optimizer.add_param_group({"params": [second]})
-                with unittest.mock.patch("zf_runtime.optim.overlap.arena_adam.Live",
+                with unittest.mock.patch("zf_runtime.optim.overlap.engine.Opened",
                                          side_effect=ZfError("no memory")), \
                         self.assertRaisesRegex(ZfError, "no memory"):
                     optimizer.step()
@@ -76,19 +76,19 @@ class AddedGroup(case.AdamWTest):
                     optimizer = self.ours([first], mode, state=state)
                     self.give([first], 0)
                     optimizer.step()
-                    before, full = optimizer._live, allocated_bytes(optimizer._live)
+                    before, full = optimizer._engine.opened, allocated_bytes(optimizer._engine.opened)
                     gradients = (2 if mode == "late" else 1) * first.nbytes
                     most = full - 0.9 * (gradients + (first.nbytes if dtype == torch.float32 else 0))
                     found = []
 
-                    def open_another(*args, before=before, most=most, found=found, real=arena_adam.Live):
+                    def open_another(*args, before=before, most=most, found=found, real=engine.Opened):
                         live = real(*args)
                         found.append(bytes_after_freeing(before, most))
                         return live
 
                     optimizer.add_param_group({"params": [second]})
                     self.give([first, second], 1)
-                    with unittest.mock.patch("zf_runtime.optim.overlap.arena_adam.Live", open_another):
+                    with unittest.mock.patch("zf_runtime.optim.overlap.engine.Opened", open_another):
                         optimizer.step()
                     (left,) = found
                     self.assertLess(left, most)

@@ -1,5 +1,5 @@
-"""What a model does while its optimizer's step is under way: it is saved, copied, pickled and spawned; and
-OverlappedAdamW, the older name."""
+"""What a model does while its optimizer's step is under way: it is saved, copied, pickled and spawned. And the one
+class that is in place or has a process."""
 
 import copy
 import gc
@@ -12,8 +12,8 @@ import case
 import torch
 import zf_runtime
 from case import support
-from models import make_model, parameters_of, train
-from zf_runtime import OverlappedAdamW, ZfError
+from models import make_model, train
+from zf_runtime import AdamW, ZfError
 from zf_runtime.optim.overlap import gates
 
 LATE = ("late", "exact")
@@ -150,92 +150,42 @@ class OneStep(case.AdamWTest):
             self.assertEqual(gates_of(model), 0)
 
 
-class OlderName(case.AdamWTest):
-    """OverlappedAdamW(overlap=False) is AdamW."""
+class OneClass(case.AdamWTest):
+    """AdamW is one class, in place and with a process."""
 
-    def setUp(self):
-        super().setUp()
-        warnings.filterwarnings("ignore", category=DeprecationWarning, message="OverlappedAdamW is")
-        warnings.filterwarnings("ignore", message="zf_runtime.OverlappedAdamW: .* stepped by torch's own")
+    def test_a_subclass_stays_one(self):
+        class Mine(AdamW):
+            def step(self, closure=None):
+                self.mine = True
+                return super().step(closure)
 
-    def test_it_says_what_to_use(self):
-        for more, mode in (({}, "late"), ({"overlap": True}, "late"), ({"overlap": False}, "off")):
-            with self.assertWarnsRegex(DeprecationWarning, f'use zf_runtime.AdamW\\(overlap="{mode}"\\)') as said:
-                optimizer = OverlappedAdamW(make_model().parameters(), plan=support.plan(), **more)
-            self.addCleanup(optimizer.close)
-            self.assertEqual(said.filename, __file__)
-            self.assertEqual(len([each for each in said.warnings if each.category is DeprecationWarning]), 1)
-            self.assertEqual(optimizer.overlap, mode == "late")
+        for overlap in case.MODES:
+            model = make_model()
+            with Mine(model.parameters(), overlap=overlap, plan=support.plan()) as optimizer:
+                train(model, optimizer, 1)
+                self.assertTrue(optimizer.mine)
+                self.assertIs(type(optimizer), Mine)
 
-    def ours(self, model, **more):
-        return OverlappedAdamW(model.parameters(), lr=1e-2, overlap=False, **more)
-
-    def test_it_is_adamw(self):
-        """With every argument of the other modes, and without a plan."""
-        for more in ({}, {"alias": False}, {"module": torch.nn.Linear(1, 1)}, {"plan": "no plan.json", "rank": 3},
-                     {"fused": True}, {"foreach": True},
-                     {"runtime_options": {"max_restarts": 0}}):
-            models = make_model(), make_model()
-            optimizer = self.ours(models[0], **more)
-            self.assertIs(type(optimizer), OverlappedAdamW)
-            self.assertFalse(optimizer.overlap)
-            for model, each in zip(models, (optimizer, zf_runtime.AdamW(models[1].parameters(), lr=1e-2))):
-                train(model, each, 10)
-            self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
-            optimizer.synchronize()
-
-    def test_each_state_format_is_adamws_and_moves_to_a_late_optimizer(self):
+    def test_each_state_format_moves_to_a_late_optimizer_and_back(self):
         for state in ("bf16", "bf16+split"):
-            models = [make_model().to(torch.bfloat16) for _ in range(3)]
-            waiting = self.ours(models[0], state=state, seed=5)
-            own = zf_runtime.AdamW(models[1].parameters(), lr=1e-2, state=state, seed=5)
-            for model, optimizer in ((models[0], waiting), (models[1], own)):
-                for step in range(4):
-                    for param in model.parameters():
-                        param.grad = torch.full_like(param, 0.1 * step - 0.2)
-                    optimizer.step()
-            for ours, theirs in zip(models[0].parameters(), models[1].parameters()):
-                self.assertTrue(torch.equal(ours, theirs))
-                for name, value in own.state[theirs].items():
-                    kept = waiting.state[ours][name]
-                    self.assertTrue(torch.equal(kept, value) if isinstance(value, torch.Tensor) else kept == value)
-            models[2].load_state_dict(models[0].state_dict())
-            late = OverlappedAdamW(models[2].parameters(), lr=1e-2, overlap=True, state=state, plan=support.plan())
-            self.addCleanup(late.close)
-            late.load_state_dict(copy.deepcopy(waiting.state_dict()))
-            back = zf_runtime.AdamW(models[2].parameters(), lr=1e-2, state=state)
+            models = [make_model().to(torch.bfloat16) for _ in range(2)]
+            own = AdamW(models[0].parameters(), lr=1e-2, state=state, seed=5)
+            for step in range(4):
+                for param in models[0].parameters():
+                    param.grad = torch.full_like(param, 0.1 * step - 0.2)
+                own.step()
+            models[1].load_state_dict(models[0].state_dict())
+            late = self.ours(models[1].parameters(), "late", state=state)
+            late.load_state_dict(copy.deepcopy(own.state_dict()))
+            back = AdamW(models[1].parameters(), lr=1e-2, state=state)
             back.load_state_dict(copy.deepcopy(late.state_dict()))
-            for ours, theirs in zip(models[2].parameters(), models[1].parameters()):
+            for ours, theirs in zip(models[1].parameters(), models[0].parameters()):
                 for name in ("exp_avg", "exp_avg_sq", "step", *(["low"] if "split" in state else ["master"])):
                     self.assertTrue(torch.equal(back.state[ours][name], own.state[theirs][name]), name)
 
-    def test_storage_that_moves_and_writes_through_data(self):
-        models = make_model(), make_model()
-        optimizers = self.ours(models[0]), zf_runtime.AdamW(models[1].parameters(), lr=1e-2)
-        for model, optimizer in zip(models, optimizers):
-            train(model, optimizer, 2)
-            model.share_memory()
-            train(model, optimizer, 2, first=2)
-            model[0].weight.data.clamp_(-0.01, 0.01)
-            model[2].weight.data = model[2].weight.data.clone()
-            train(model, optimizer, 2, first=4)
-        self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
-
-    def test_gradients_that_are_scaled(self):
-        models = make_model(), make_model()
-        optimizers = self.ours(models[0]), self.ours(models[1])
-        for model in models:
-            for param in model.parameters():
-                param.grad = torch.full_like(param, 0.5)
-        optimizers[0].step(grad_scale=0.25)
-        for param in models[1].parameters():
-            param.grad.mul_(0.25)
-        optimizers[1].step()
-        self.assertTrue(torch.equal(parameters_of(models[0]), parameters_of(models[1])))
-        self.assertEqual(models[0][0].bias.grad[0].item(), 0.5)
-
     def test_scaled_gradients_of_fp16_are_not_rounded(self):
         """The products are subnormal in fp16. torch steps the second parameter: its gradient has other strides."""
+        warnings.filterwarnings("ignore", message="zf_runtime.AdamW: .* stepped by torch's own")
         for more in ({}, {"maximize": True}, {"amsgrad": True}):
             generator = torch.Generator().manual_seed(4)
             values, gradients = (torch.randn(2, 6, 5, generator=generator).to(torch.float16) for _ in range(2))
@@ -245,7 +195,7 @@ class OlderName(case.AdamWTest):
             given = [half.grad for half in halves]
             for param, gradient in zip(floats, gradients):
                 param.grad = gradient.to(torch.float32) / 65536
-            optimizers = OverlappedAdamW(halves, overlap=False, **more), torch.optim.AdamW(floats, **more)
+            optimizers = AdamW(halves, **more), torch.optim.AdamW(floats, **more)
             optimizers[0].step(grad_scale=1 / 65536)
             optimizers[1].step()
             for half, param, gradient, kept in zip(halves, floats, gradients, given):
@@ -258,7 +208,7 @@ class OlderName(case.AdamWTest):
 
     def test_hooks_run_once_and_generators_are_taken(self):
         model, calls = make_model(), []
-        optimizer = OverlappedAdamW(({"params": each.parameters()} for each in (model[0], model[2])), overlap=False)
+        optimizer = AdamW({"params": each.parameters()} for each in (model[0], model[2]))
         optimizer.register_step_pre_hook(lambda *_: calls.append(1))
         train(model, optimizer, 3)
         self.assertEqual(len(calls), 3)
@@ -268,44 +218,17 @@ class OlderName(case.AdamWTest):
         """And what torch refuses is refused."""
         one = torch.nn.Parameter(torch.tensor(1.0))
         for params in ({"params": one}, {"params": [one]}, {"params": (one,)}, {"params": iter([one])}, one):
-            optimizer = OverlappedAdamW([params], overlap=False)
+            optimizer = AdamW([params])
             self.assertIsInstance(optimizer, zf_runtime.AdamW)
             self.assertIs(optimizer.param_groups[0]["params"][0], one)
         for wrong in (one, [{"params": {one}}], [], [{"params": 3}]):
             with self.assertRaises((TypeError, ValueError)) as theirs:
                 torch.optim.AdamW(wrong)
-            self.assertRaises(type(theirs.exception), OverlappedAdamW, wrong, overlap=False)
-
-    def test_copied_pickled_and_loaded(self):
-        model = make_model()
-        optimizer = self.ours(model)
-        train(model, optimizer, 2)
-        pair = copy.deepcopy((model, optimizer))
-        again = pickle.loads(pickle.dumps((model, optimizer)))
-        third = make_model()
-        other = self.ours(third)
-        third.load_state_dict(model.state_dict())
-        other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-        want = train(model, optimizer, 2, first=2)
-        for loaded in (pair, again, (third, other)):
-            self.assertEqual(train(*loaded, 2, first=2), want)
-
-    def test_a_subclass_stays_one(self):
-        class Mine(OverlappedAdamW):
-            def step(self, closure=None):
-                self.mine = True
-                return super().step(closure)
-
-        for overlap in (False, True):
-            model = make_model()
-            with Mine(model.parameters(), overlap=overlap, plan=support.plan()) as optimizer:
-                train(model, optimizer, 1)
-                self.assertTrue(optimizer.mine)
-                self.assertIsInstance(optimizer, Mine)
+            self.assertRaises(type(theirs.exception), AdamW, wrong)
 
     def test_after_close_it_refuses(self):
         model = make_model()
-        with self.ours(model) as optimizer:
+        with AdamW(model.parameters()) as optimizer:
             train(model, optimizer, 1)
             self.assertRaisesRegex(ZfError, "in place", getattr, optimizer, "runtime")
         with self.assertRaisesRegex(ZfError, "closed"):

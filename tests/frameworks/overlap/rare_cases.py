@@ -106,7 +106,7 @@ class Rare(Case):
                 optimizer.zero_grad()
                 loss_of(model, step).backward()
                 optimizer.step(max_norm=0.05 if step % 3 == 2 else None)
-            self.assertTrue(optimizer.overlap == "off" or optimizer._live.gradients.is_early)
+            self.assertTrue(optimizer.overlap == "off" or optimizer._engine.opened.gradients.is_early)
             return values_of(model)
 
         self.same(program)
@@ -157,7 +157,7 @@ class Rare(Case):
                 self.trained(model=lambda dtype=dtype: model().to(dtype), loss=loss)
             net, calls = model(), []
             optimizer = self.ours(net.parameters(), "exact")
-            sender = optimizer._live.overlap.follower._streams[torch.device("cpu")]
+            sender = optimizer._engine.opened.overlap.follower._streams[torch.device("cpu")]
             copy, progress = sender.copy, optimizer.runtime.progress
             sender.copy = lambda to, source: (calls.append(("copy", to.numel())), copy(to, source))
             optimizer.runtime.progress = lambda index, elements, **more: (
@@ -167,7 +167,8 @@ class Rare(Case):
                 loss_of(net, step).backward()
                 optimizer.step()
             optimizer.synchronize()
-        large, ends = optimizer._live.arena.of[net[1].weight].index, optimizer._live.arena.of[net[1].weight].ends
+        place = optimizer._engine.opened.arena.of[net[1].weight]
+        large, ends = place.index, place.ends
         self.assertGreater(len(ends), 10)
         at, done = 0, []
         for what, elements in calls:
@@ -286,7 +287,7 @@ class Rare(Case):
             loss_of(model, step).backward()
             optimizer.step()
         optimizer.synchronize()
-        pid, live, ended = optimizer.runtime.stats().worker_pid, optimizer._live, optimizer._finalizer
+        pid, live, ended = optimizer.runtime.stats().worker_pid, optimizer._engine.opened, optimizer._engine._finalizer
         threads = [live.overlap.follower._thread, *(stream._thread for stream in live.gradients._streams.values())]
         optimizer.runtime.wait = lambda *_: ended()  # as if it were collected there
         live.overlap.follower.turn.ended.is_set = False

@@ -67,8 +67,8 @@ class Two(case.AdamWTest):
             self.give(each, 1)
         a.step()
         b.step()
-        self.assertIsNotNone(a._live.overlap.turn)
-        self.assertEqual(a._live.overlap.turn.publishing.is_set, False)
+        self.assertIsNotNone(a._engine.opened.overlap.turn)
+        self.assertEqual(a._engine.opened.overlap.turn.publishing.is_set, False)
 
     def test_one_whose_process_died_does_not_stop_the_other(self):
         """As in a notebook, where a new optimizer is made."""

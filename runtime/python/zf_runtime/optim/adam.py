@@ -1,10 +1,10 @@
-"""AdamW and Adam on the tensors of the job itself, where they are, by the threads of torch."""
+"""AdamW and Adam on the host's CPUs: on the tensors of the job itself, or in a process beside training."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
@@ -12,9 +12,10 @@ from . import torch_version  # noqa: F401  it refuses a torch that has not what 
 
 # isort: split
 
-from ..errors import ZfError
+from ..binding import moved_threads
 from ..native import planned
-from .in_place.engine import InPlace
+from .clips import Clips
+from .in_place.engine import InPlaceEngine
 from .tensors import clipping, formats
 
 if TYPE_CHECKING:
@@ -22,51 +23,143 @@ if TYPE_CHECKING:
     from .overlap.timeline import Span
 
 
-class AdamW(InPlace, torch.optim.AdamW):
+class _OnHost(Clips):
+    """What AdamW and Adam share: param_groups, state, closure and clipping. An engine does the steps."""
+
+    _decoupled = False
+    _mode: str
+    _steps = 0  # calls of step()
+
+    def _settle_groups(self, fused: bool | None, state: str = "fp32", seed: int = 0) -> None:
+        """Puts into the param_groups what torch's constructor was not told."""
+        if state != "fp32":  # fp32 leaves the param_groups as torch's
+            self.defaults.update(state_format=state, seed=seed)
+            for group in self.param_groups:
+                group.update(state_format=state, seed=group.get("seed", seed))
+        self.defaults.update(fused=fused, bias_correction=True)
+        for group in self.param_groups:
+            group.setdefault("bias_correction", True)
+            if group.get("fused") is None:
+                group["fused"] = fused
+
+    @torch._disable_dynamo
+    def step(self, closure: Callable[[], Any] | None = None, *, max_norm: float | None = None,
+             grad_scale: float = 1.0) -> Any:
+        """Steps all parameters that have a gradient. Returns closure()'s loss.
+
+        Parameters, gradients and states are taken as they are now, whoever has written or replaced them.
+
+        Args:
+            closure: Computes the loss again, and its gradients.
+            max_norm: Clips the gradients to this norm, as clip_grad_norm of the constructor does for all steps. If the
+                norm is not finite then, nothing is stepped, and no count grows.
+            grad_scale: Multiplies every gradient. Both are applied in fp32 as a gradient is read: the gradients
+                themselves stay as they are.
+
+        Raises:
+            ZfError: Before anything is stepped, if the optimizer is closed or a gradient is sparse.
+        """
+        engine = self._engine
+        engine.check_open()
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        limit, factor = self._take_limit(max_norm)
+        norm = engine.step(limit, grad_scale * factor)
+        if norm is not None:
+            self._grad_norm = norm
+        self._steps += 1
+        moved_threads.look(self._steps)
+        return loss
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a param_group, as in torch. Raises ZfError if the engine cannot step one of its parameters."""
+        super().add_param_group(param_group)
+        try:
+            self._engine.check_group(self.param_groups[-1])
+        except BaseException:
+            self.param_groups.pop()
+            raise
+        self.param_groups[-1].setdefault("bias_correction", True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what load_state_dict() takes, here and in torch.optim.AdamW. Waits for the step that is under
+        way."""
+        self._engine.settle()
+        return self._engine.saved(super().state_dict())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes a state_dict of this class, of torch.optim.AdamW or Adam, or of DeepSpeedCPUAdam. States of 16-bit
+        parameters stay fp32."""
+        self._engine.begin_load()
+        last = self.register_load_state_dict_pre_hook(self._engine.take)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            last.remove()
+            self._engine.end_load()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("bias_correction", True)
+            group.pop("state_format", None)  # an argument beats a checkpoint
+            if "state_format" in self.defaults:
+                group["state_format"] = self.defaults["state_format"]
+                group.setdefault("seed", self.defaults["seed"])
+        if "_engine" not in self.__dict__:  # a copy
+            self._mode, self._engine = "off", InPlaceEngine(self, self._decoupled)
+        self._engine.loaded()
+
+
+class AdamW(_OnHost, torch.optim.AdamW):
     """torch.optim.AdamW on the host's CPUs: in place, or in a process of its own beside training.
 
-    All arguments up to `fused` are those of torch.optim.AdamW. `foreach` and `fused` are accepted, and change nothing.
+    In place, it steps the tensors of the job where they are, on the threads of torch, in one call. These are plain
+    tensors, or DTensors as of FSDP2 and tensor parallelism. Storage may move, be shared and be written between steps,
+    also through ``.data``. Torch's own adam() steps in the same call what the engine does not take, and a warning says
+    how many parameters and why.
 
-    overlap says when a step runs:
+    With a process, masters and moments lie in memory that is shared with it. Parameters step one by one: they may be
+    frozen, be unfrozen and lack gradients. A program may write to parameters at any time; it may write to ``state``
+    after synchronize(). If you register a step post-hook, step() waits before it calls the hook, so nothing is hidden.
+    Ctrl-C may end a call anywhere: a step that was handed over is finished, counted and sent in any case. amsgrad,
+    capturable, differentiable and DTensors are refused.
 
-    - "off": when step() returns, the parameters are updated. Parameters on the CPU are stepped where they are, on the
-      threads of torch, in one call: plain tensors, or DTensors as of FSDP2 and tensor parallelism. If one is on a GPU,
-      masters and moments lie in memory that is shared with an optimizer process.
-    - "exact": step() hands the gradients to the process and returns. Each parameter is waited for where the next
-      forward first reads it. The training is the same, bit for bit.
-    - "late": the parameters are one step old in each forward. That can cost quality.
-
-    plan, rank, runtime_options: for a process, as in Runtime and more keywords for it. clip_grad_norm: step() clips to
-    this norm; see step().
-
-    **In place.** Storage may move, be shared and be written between steps, also through .data. (Only a gradient may not
-    be the memory of another parameter: whether its old or its new value is read is not defined.) What the engine does
-    not take (amsgrad, capturable, differentiable, float64, complex, unusual strides) is stepped in the same call by
-    torch's own adam(), and a warning says how many parameters and why.
-
-    **With a process.** Parameters step one by one: they may be frozen, unfrozen and lack gradients. What a program
-    writes to parameters and `state` counts, also through .data: to `state` after synchronize(). amsgrad, capturable,
-    differentiable and DTensors are refused. In mode exact a module's forward, state_dict(), parameters(),
-    named_parameters() and load_state_dict() wait, once the first step has seen its forward. A list of parameters that a
-    program keeps, as for an EMA of its own, and `model.fc.weight` do not: call synchronize() before you read those
-    between step() and forward. A gradient of a parameter that nobody has waited for is refused. What is written to a
-    parameter before its step is sent stays, and that step is lost; a warning says so. step() waits for parameters of no
-    module whose forward was seen. Optimizer post-hooks find the
-    step done, so they cost its hiding. Ctrl-C and signal handlers that raise may end a call anywhere: a step that was
-    handed over is finished, counted and sent in any case.
-
-    bf16 and fp16 parameters have fp32 moments and an fp32 `master` in their state. The parameter is the truth: where it
-    is not the rounded master, it wins.
-
-    state="bf16" keeps moments in bf16, rounded so that they stay right on average; the bits depend on the seed, the
-    step and the element's number alone. "split" keeps of a bf16 parameter's master the 16 bits that the parameter
-    lacks, as `low` in its state (with a process: in its state_dict()); "bf16+split" does both. Parameters are fp32 or
-    bf16 then. Without state= it is what the plan of ZF_PLAN names, else "fp32". `seed` stands in the param_groups, and
-    a parameter's first number as `first_element` in its state. A state of another format that is loaded is converted,
-    to nearest.
+    bf16 and fp16 parameters have fp32 moments and an fp32 ``master`` in their state. Where an element of the parameter
+    is not the rounded master, the parameter wins.
 
     State dicts load in both directions with torch.optim.AdamW, and into DeepSpeedCPUAdam. Use it as a context manager,
-    or call close(). Not thread-safe, like torch's."""
+    or call close(). It is not thread-safe, like torch's. docs/torch.md has the details.
+
+    Args:
+        params: Parameters or param_groups, as for torch.optim.AdamW.
+        lr: Learning rate.
+        betas: Coefficients of the two moments.
+        eps: Is added to the denominator.
+        weight_decay: Is multiplied by lr and subtracted from the parameter.
+        amsgrad: As in torch; in place only.
+        maximize: Steps along the gradient instead of against it.
+        foreach: Is accepted, and changes nothing.
+        capturable: As in torch; in place only.
+        differentiable: As in torch; in place only.
+        fused: Is accepted, and changes nothing.
+        state: Format of the state. "fp32", or "bf16" for moments in bf16, which are rounded at random so that they stay
+            right on average. "split" keeps only the 16 bits of a bf16 parameter's master that the parameter lacks, as
+            ``low``. "bf16+split" does both. The last three take fp32 and bf16 parameters. Default: what the plan of
+            ZF_PLAN names, else "fp32". A state of another format that is loaded is converted, to nearest.
+        seed: Seed of that rounding. The bits depend on the seed, the step and the element's number alone.
+        overlap: When a step runs. "off": when step() returns, the parameters are updated; parameters on the CPU are
+            stepped in place, and if one is on a GPU, all are stepped in the process. "exact": step() hands the
+            gradients to the process and returns, and each parameter is waited for where the next forward first reads
+            it. The training is the same, bit for bit. "late": the parameters are one step old in each forward, which
+            can cost quality.
+        clip_grad_norm: Norm to which step() clips the gradients. None: it clips nothing.
+        plan: Path of the plan for the process. None: that of ZF_PLAN.
+        rank: Rank in the plan. None: that of the launcher.
+        runtime_options: More keywords of Runtime for the process.
+    """
 
     _decoupled = True
 
@@ -79,45 +172,45 @@ class AdamW(InPlace, torch.optim.AdamW):
         planned.check_overlap(overlap, plan)
         state = planned.state_format(state, plan)
         clipping.check_max_norm(clip_grad_norm)
+        _check_fused(fused, foreach, differentiable)
         self._max_norm = clip_grad_norm
-        self._set_up(foreach, fused, differentiable)
-        settings = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-                    "maximize": maximize, "foreach": foreach, "capturable": capturable,
-                    "differentiable": differentiable}
+        self._mode = overlap
         if not isinstance(params, torch.Tensor):
             params = [_listed(each) for each in params]
         if overlap != "off" or _has_gpu(params):
-            from .overlap.arena_adam import ArenaAdamW, options_for
+            from .overlap.engine import OverlapEngine, options_for
 
-            options = options_for(runtime_options or {}, plan, rank)
-            mine = type(self)
-            self.__class__ = ArenaAdamW if mine is AdamW else type(mine.__name__, (mine, ArenaAdamW), {})
-            self._begin(params, settings, fused, overlap=overlap, state=state, seed=seed, options=options)
-            return
-        formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
-        super().__init__(params, **settings, fused=None)
-        self._settle(fused, state, seed)
+            formats.check(state)
+            self._engine = OverlapEngine(self, overlap, options_for(runtime_options or {}, plan, rank),
+                                         wants_norm=clip_grad_norm is not None)
+        else:
+            formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
+            self._engine = InPlaceEngine(self, self._decoupled)
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                         maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
+                         fused=None)
+        self._settle_groups(fused, state, seed)
+        self._engine.open()
 
     @property
     def runtime(self) -> Runtime:
         """The runtime underneath, for its stats. Raises ZfError where the step is in place, after close(), and in a
         forked child."""
-        raise ZfError("with overlap=\"off\" and parameters on the CPU the step is in place: there is no optimizer "
-                      "process and no runtime")
+        return self._engine.runtime
 
     @property
-    def overlap(self) -> Any:
+    def overlap(self) -> str:
         """"off", "late" or "exact"."""
-        return "off"
+        return self._mode
 
     @property
     def memory_note(self) -> str:
         """Why memory is not placed or pinned as it should be; "" if it is."""
-        return ""
+        return self._engine.memory_note
 
     def timeline(self) -> list[Span]:
         """Returns what happened when in the last steps that ran beside training. See save_timeline()."""
-        return []
+        return self._engine.timeline()
 
     def save_timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes timeline() to a file that Perfetto shows (https://ui.perfetto.dev)."""
@@ -130,6 +223,7 @@ class AdamW(InPlace, torch.optim.AdamW):
 
         Whatever was interrupted before, by Ctrl-C or by a signal handler that raises: afterwards all that was handed
         over is done, counted and in the parameters."""
+        self._engine.synchronize()
 
     def close(self) -> None:
         """Finishes the step that is under way, gives the parameters its values, and ends the process, if there is one.
@@ -137,7 +231,7 @@ class AdamW(InPlace, torch.optim.AdamW):
 
         Raises ZfWorkerDied if the process had died; the parameters then keep the last values that they got. In a forked
         child the process and the step belong to the parent and are left alone."""
-        self._itself()._is_closed = True
+        self._itself()._engine.close()
 
     def __enter__(self) -> AdamW:
         return self
@@ -150,7 +244,7 @@ class AdamW(InPlace, torch.optim.AdamW):
                 raise  # else the first exception is the one to read
 
 
-class Adam(InPlace, torch.optim.Adam):
+class Adam(_OnHost, torch.optim.Adam):
     """torch.optim.Adam, stepped in place: weight decay is added to the gradient. See AdamW. Parameters are on the
     CPU."""
 
@@ -162,12 +256,22 @@ class Adam(InPlace, torch.optim.Adam):
         state = planned.state_format(state)
         formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         clipping.check_max_norm(clip_grad_norm)
+        _check_fused(fused, foreach, differentiable)
         self._max_norm = clip_grad_norm
-        self._set_up(foreach, fused, differentiable)
+        self._engine = InPlaceEngine(self, self._decoupled)
         more = {"decoupled_weight_decay": True} if decoupled_weight_decay else {}  # older torch does not have it
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
                          capturable=capturable, differentiable=differentiable, fused=None, **more)
-        self._settle(fused, state, seed)
+        self._settle_groups(fused, state, seed)
+
+
+def _check_fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Checks what torch checks with fused=True, which is not told to it: it would let GradScaler hand over scaled
+    gradients."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
 def _listed(each: Any) -> Any:

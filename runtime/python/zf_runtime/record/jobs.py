@@ -12,14 +12,19 @@ from .workload import Exact
 
 #: ZenFlow steps the most important gradients with the training: that is no step of the CPU optimizer.
 SELECTIVE = "deepspeed.ops.adam.zenflow_torch_adam"
-NATIVE = "zf_runtime.optim.overlap.arena_adam"  # in place, ours is a torch optimizer on torch's threads
+NATIVE = "zf_runtime.optim.overlap.engine"  # in place, ours is a torch optimizer on torch's threads
 #: The modes of a workload, by AdamW.overlap.
-MODES = {"off": "wait", "late": "overlap", True: "overlap", False: "wait", "exact": "exact"}
+MODES = {"off": "wait", "late": "overlap", "exact": "exact"}
 
 
 def modules_of(thing: Any) -> list[str]:
     """Returns the modules in which the class of something, and its bases, were defined."""
     return [kind.__module__ for kind in type(thing).__mro__]
+
+
+def is_native(optimizer: Any) -> bool:
+    """Returns whether an optimizer is our own, with a process."""
+    return NATIVE in modules_of(getattr(optimizer, "_engine", None))
 
 
 def ignored(optimizer: Any) -> bool:
@@ -53,8 +58,8 @@ class Job:
 
     def look_at(self, optimizer: Any) -> None:
         """Finds out what it is that has just stepped."""
-        modules, engine = modules_of(optimizer), self._engine()
-        if NATIVE in modules:
+        engine = self._engine()
+        if is_native(optimizer):
             self.framework, self.mode = "native", MODES[optimizer.overlap]
             self.exact = _exact_of(optimizer) if self.mode == "exact" else None
         elif getattr(engine, "zenflow", False):
@@ -80,7 +85,7 @@ class Job:
 
     def wait(self, optimizer: Any) -> int:
         """Waits until the optimizer's process is idle. Returns the time of its last step."""
-        optimizer._wait_for_process()
+        optimizer._engine.wait_for_process()
         last_ns: int = optimizer.runtime.stats().last_step_ns
         return last_ns
 
@@ -91,7 +96,7 @@ def _exact_of(optimizer: Any) -> Exact:
     by_turn: dict[int, int] = {}
     for span in spans:
         by_turn[span.turn] = by_turn.get(span.turn, 0) + span.end_ns - span.begin_ns
-    return Exact(optimizer._opened().first_share(), round(statistics.median(by_turn.values())) if by_turn else 0)
+    return Exact(optimizer._engine.first_share(), round(statistics.median(by_turn.values())) if by_turn else 0)
 
 
 def sizes_of(optimizer: Any) -> dict[int, int]:
@@ -102,7 +107,7 @@ def sizes_of(optimizer: Any) -> dict[int, int]:
 def steps_on_gpu(optimizer: Any) -> bool:
     """Returns whether all that it steps is on a GPU. Our own optimizer steps on the host in any case."""
     params = [param for group in optimizer.param_groups for param in group["params"]]
-    return NATIVE not in modules_of(optimizer) and bool(params) and all(param.is_cuda for param in params)
+    return not is_native(optimizer) and bool(params) and all(param.is_cuda for param in params)
 
 
 def watch_deepspeed(recorder: Any) -> None:

@@ -134,5 +134,4 @@ def take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
                (state_dict["param_groups"], optimizer.param_groups)]
     if lengths[0] == lengths[1]:  # else torch reports it
         check_shapes(saved_entries(state_dict, optimizer.param_groups))
-    optimizer._given = state_dict
     return {**state_dict, "state": {}}

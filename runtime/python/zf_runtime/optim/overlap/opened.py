@@ -22,7 +22,7 @@ OUR_THREADS = (FOLLOWER, COPIES)
 Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
 
 
-class Live:
+class Opened:
     """What an open optimizer has."""
 
     def __init__(self, wanted: Wanted, mode: str, options: dict[str, Any], devices: dict[torch.device, Device],
@@ -62,7 +62,8 @@ class Live:
             self.arena.runtime.close()
 
     def shares_of(self, places: Sequence[Place], order: Iterable[torch.Tensor]) -> list[Share]:
-        """Returns the shares of a step of these places. order: of forward, as it is when there is no sequence yet."""
+        """Returns the shares of a step of these places. order: parameters in the order of forward;
+        used at the first call only."""
         if not self.sequence:
             first = {id(param): number for number, param in enumerate(order)}
             ordered = sorted(self.arena.places, key=lambda place: first.get(id(place.param), -1))
@@ -100,15 +101,15 @@ def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
     arrivals.clear()
 
 
-def end(live: Live, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
-    """Ends what an optimizer leaves that nobody has closed."""
-    if not live.is_here:
+def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
+    """Finalizer: closes an optimizer that was collected without close()."""
+    if not opened.is_here:
         return
     unhook(order, arrivals)
 
     def close() -> None:
         with contextlib.suppress(ZfError):
-            live.close()
+            opened.close()
 
     if threading.current_thread().name in OUR_THREADS:  # the garbage collector runs on any: it cannot wait for itself
         threading.Thread(target=close, name="zf-close").start()

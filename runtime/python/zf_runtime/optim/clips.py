@@ -8,13 +8,15 @@ from typing import Any, Callable
 
 import torch
 
-from ...errors import ZfError
-from ..tensors import clipping
+from ..errors import ZfError
+from .engine import Engine
+from .tensors import clipping
 
 
 class Clips(torch.optim.Optimizer):
     """What an optimizer knows of the norm of its gradients."""
 
+    _engine: Engine
     _max_norm: float | None = None  # clip_grad_norm of the constructor
     _coefficient: float | None = None  # of clip_grad_norm_(), for the next step of these gradients
     _clipped: Callable[[], torch.Tensor | None] = staticmethod(lambda: None)  # one of them, held weakly
@@ -41,7 +43,7 @@ class Clips(torch.optim.Optimizer):
         gradient = self._a_gradient()
         if gradient is not None:
             self._clipped = weakref.ref(gradient)
-        norm = self._norm_now()
+        norm = self._engine.norm()
         if error_if_nonfinite and not math.isfinite(norm):
             raise RuntimeError(f"the norm of the gradients is {norm}")
         self._grad_norm = norm
@@ -81,6 +83,3 @@ class Clips(torch.optim.Optimizer):
         """As in torch. It forgets clip_grad_norm_(), too."""
         self._itself()._coefficient = None
         super().zero_grad(set_to_none)
-
-    def _norm_now(self) -> float:
-        return clipping.norm_in_place(param for group in self.param_groups for param in group["params"])

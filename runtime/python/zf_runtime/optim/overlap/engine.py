@@ -1,4 +1,4 @@
-"""AdamW over the runtime's arena and its process: where the step overlaps training, or parameters are on a GPU."""
+"""The engine of a process: where the step overlaps training, or parameters are on a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Any, Callable
+from typing import Any
 
 import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
@@ -16,78 +16,86 @@ from torch.optim.optimizer import _global_optimizer_post_hooks
 from ...errors import ZfError, ZfWorkerDied
 from ...native.runtime import Runtime
 from ...native.scalars import scalars
-from ..adam import AdamW
-from ..in_place.engine import raise_versions
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.streams import Device
+from ..tensors.versions import raise_versions
 from . import ddp_hook
 from .arena import Arena, Place, first_numbers, options_for, refuse, refuse_settings
 from .gates import Order
-from .live import Live, Wanted, end, unhook
+from .opened import Opened, Wanted, end, unhook
 from .state import saved_entries, show, take_apart, take_edits, take_entries, warn_of_other_numbers, with_own_steps
 from .timeline import Span, Timeline
 from .turn import Turn
 
 
-class ArenaAdamW(AdamW):
-    """AdamW in a process of its own: see AdamW."""
+class OverlapEngine:
+    """Steps in a process of its own: see Engine."""
 
-    def _begin(self, params: Any, settings: dict[str, Any], fused: bool | None, *, overlap: str, state: str, seed: int,
-               options: dict[str, Any]) -> None:
-        """Stands in for the constructor."""
-        formats.check(state)
+    def __init__(self, optimizer: Any, mode: str, options: dict[str, Any], *, wants_norm: bool):
+        """options: keywords of Runtime. wants_norm: gradients are copied with their norms, from the first one on."""
+        self._reference = weakref.ref(optimizer)
         self._options = options
-        self._mode = overlap
-        self._live: Live | None = None
+        self._mode = mode
+        self.opened: Opened | None = None
         self._devices: dict[torch.device, Device] = {}
-        self._order = None if overlap == "off" else Order(self)
+        self._order = None if mode == "off" else Order(self)
         self._unread: list[torch.Tensor] = []  # waited for at the first gate
         self._alone: dict[int, torch.Tensor] = {}  # and these in step(), by id: no gate is in front of what reads them
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
         self._timeline = Timeline()
         self._turns = 0
-        self._wants_norm = self._max_norm is not None
-        torch.optim.AdamW.__init__(self, params, **settings, fused=None)
-        self._settle(fused, state, seed)
-        for group in self.param_groups:
-            refuse_settings(group)
-        self._open([each for each in first_numbers(self.param_groups) if each[0].requires_grad])
-        if overlap == "exact" and all(device.type == "cpu" for device in self._devices):
-            self._say("overlap=\"exact\" with parameters on the CPU: the step shares their CPUs with forward, and "
-                      "waiting (overlap=\"off\", in place) is as fast")
+        self._wants_norm = wants_norm
+        self._was_asked = False  # for the norm, since the last step
+        self._given: dict[str, Any] | None = None  # a state_dict that is being loaded
+        self._said: set[str] = set()
+
+    @property
+    def _optimizer(self) -> Any:
+        return self._reference()
 
     # ---- the arena ----
 
+    def open(self) -> None:
+        for group in self._optimizer.param_groups:
+            refuse_settings(group)
+        self._open([each for each in first_numbers(self._optimizer.param_groups) if each[0].requires_grad])
+        if self._mode == "exact" and all(device.type == "cpu" for device in self._devices):
+            self._say("overlap=\"exact\" with parameters on the CPU: the step shares their CPUs with forward, and "
+                      "waiting (overlap=\"off\", in place) is as fast")
+
+    def check_open(self) -> None:
+        self._require()
+
     def _open(self, wanted: Wanted) -> None:
         """Opens an arena for parameters, with the state of the present one. An interrupt leaves the present one."""
-        before = self._live
+        before = self.opened
         if before is not None:
             self._finish()
-            stated = [place for place in before.arena.places if place.param in self.state]
-            take_edits(stated, stated, self.state)
+            stated = [place for place in before.arena.places if place.param in self._optimizer.state]
+            take_edits(stated, stated, self._optimizer.state)
             before.thin()
         others.settle(self, [param for param, _, _ in wanted])
-        live = Live(wanted, self._mode, self._options, self._devices, self._timeline)
+        live = Opened(wanted, self._mode, self._options, self._devices, self._timeline)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
                 if old is None or old.exp_avg.shape != param.shape:
                     continue
-                if param in self.state or not old.is_shown:  # else the program has removed it, to begin anew
+                if param in self._optimizer.state or not old.is_shown:  # else the program has removed it, to begin anew
                     place.restore(old)
         if self._order is not None:  # before anybody steps them
             self._order.want(live.arena.of)
         if self._mode == "exact":
             self._listen(live.arena)
-        self._live, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
+        self.opened, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
         others.remember(self)
         if before is not None:
             for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
                 old = before.arena.of.get(place.param)
-                if place.param in self.state and old is not None and old.exp_avg.shape == place.param.shape:
-                    show(place, self.state)
+                if place.param in self._optimizer.state and old is not None and old.exp_avg.shape == place.param.shape:
+                    show(place, self._optimizer.state)
             assert last is not None
             last.detach()
             before.close(keeps=False)
@@ -105,56 +113,47 @@ class ArenaAdamW(AdamW):
             if param not in self._arrivals and param.requires_grad:
                 self._arrivals[param] = param.register_post_accumulate_grad_hook(arrived)
 
-    def _opened(self) -> Live:
-        if self._live is None:
+    def first_share(self) -> float:
+        """See Opened.first_share()."""
+        return self._require().first_share()
+
+    def _require(self) -> Opened:
+        if self.opened is None:
             raise ZfError("the optimizer is closed")
-        if not self._live.is_here:
+        if not self.opened.is_here:
             raise ZfError("a forked child cannot use the optimizer of its parent; make one here", "ZF_ERROR_FORKED")
-        return self._live
+        return self.opened
 
     @property
     def runtime(self) -> Runtime:
-        return self._opened().arena.runtime
-
-    @property
-    def overlap(self) -> Any:
-        return self._mode
+        return self._require().arena.runtime
 
     @property
     def memory_note(self) -> str:
-        return self._opened().arena.memory_note
+        return self._require().arena.memory_note
 
     # ---- what training calls ----
 
-    @torch._disable_dynamo
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None, *, max_norm: float | None = None,
-             grad_scale: float = 1.0) -> Any:
-        loss = None
-        self._opened()
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, limit: float | None, scale: float) -> float | None:
         if self._mode != "late":
             self._finish()
         self._refuse_graphs()
         places = self._active()
-        live = self._opened()
-        takes_norm = self._coefficient is not None
-        limit, factor = self._take_limit(max_norm)
-        self._wants_norm = takes_norm or limit is not None  # in the next backward, too
+        live = self._require()
+        self._wants_norm, self._was_asked = self._was_asked or limit is not None, False  # in the next backward, too
         began = time.perf_counter_ns()
         # Late, the step before last read this buffer, and is done: copies run beside the optimizer.
         collected = live.gradients.collect(places, live.buffer, limit is not None)
         self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
         self._finish()  # late: the parameters are read out before the next step may change them
         began = time.perf_counter_ns()
-        take_edits(places, self._same(), self.state)
+        take_edits(places, self._same(), self._optimizer.state)
         self._take_written(places)
-        scale = grad_scale * factor
+        norm = None
         if limit is not None:
-            self._grad_norm = clipping.total(collected.squares) * abs(scale)
-            scale *= clipping.coefficient(self._grad_norm, limit)
+            norm = clipping.total(collected.squares) * abs(scale)
+            scale *= clipping.coefficient(norm, limit)
         self._timeline.add("check", self._turns + 1, -1, began, time.perf_counter_ns())
         if places and math.isfinite(scale):
             self._hand_over(places, scale, collected.events)
@@ -164,51 +163,49 @@ class ArenaAdamW(AdamW):
                       "AdamW or max_norm= of step(), or use optimizer.clip_grad_norm_()")
         if self._mode == "off" or (self._mode == "exact" and not self._hides()):
             self._finish()
-        self._look_at_threads()
-        return loss
+        return norm
 
     def synchronize(self) -> None:
-        if self._live is not None:
-            self._opened()
+        if self.opened is not None:
+            self._require()
             self._finish()
 
-    def _wait_for_process(self) -> None:
+    def wait_for_process(self) -> None:
         """Waits until the process is idle, and keeps late what is late: for zf-tune record."""
-        live = self._opened()
+        live = self._require()
         if self._mode == "late":
             live.overlap.wait_for_process(live.arena.runtime)
         else:
             self._finish()
 
-    def _norm_now(self) -> float:
-        self._opened()
+    @torch.no_grad()
+    def norm(self) -> float:
+        self._require()
+        self._was_asked = True
         if self._mode != "late":
             self._finish()
         places = self._active()
-        live = self._opened()
+        live = self._require()
         return clipping.total(live.gradients.collect(places, live.buffer, True, is_last=False).squares)
-
-    def timeline(self) -> list[Span]:
-        return self._timeline.spans()
 
     def _finish(self) -> None:
         """Waits for the steps that are under way: its own, and those of others over its parameters."""
-        if self._live is not None and self._live.is_here:
+        if self.opened is not None and self.opened.is_here:
             self._finish_own()
-            others.settle(self, self._live.arena.of)
+            others.settle(self, self.opened.arena.of)
 
     def _finish_own(self) -> None:
-        assert self._live is not None
-        _warn_of_lost(self._live.overlap.finish())
+        assert self.opened is not None
+        _warn_of_lost(self.opened.overlap.finish())
 
     def _pending(self) -> Set[torch.Tensor]:
         """Returns the parameters of which a step is under way, or may be for the caller's stream."""
-        live = self._live
+        live = self.opened
         return set() if live is None or not live.is_here or live.overlap.turn is None else live.arena.of.keys()
 
     def _wait_for(self, params: Iterable[torch.Tensor]) -> None:
         """Waits for parameters that forward reads now, and for those that it may read unseen."""
-        live = self._live
+        live = self.opened
         if self._mode != "exact" or live is None or not live.is_here:
             return
         self._refuse_graphs()
@@ -223,7 +220,7 @@ class ArenaAdamW(AdamW):
 
     def _arrived(self, param: torch.Tensor) -> None:
         """Takes a gradient that has just been accumulated."""
-        live = self._live
+        live = self.opened
         place = live.arena.of.get(param) if live is not None and live.is_here else None
         if live is None or place is None:
             return
@@ -245,7 +242,7 @@ class ArenaAdamW(AdamW):
 
     def _reduced(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
         """Takes gradients that DDP has averaged."""
-        live = self._live
+        live = self.opened
         if live is None:
             return
         of = live.arena.of
@@ -258,13 +255,13 @@ class ArenaAdamW(AdamW):
     def _active(self) -> list[Place]:
         """Returns the places of all parameters that have gradients, in the order of the param_groups. Opens the arena
         anew if one of them has none, or is of another kind now."""
-        every = first_numbers(self.param_groups)
+        every = first_numbers(self._optimizer.param_groups)
         live = [each for each in every if each[0].grad is not None]
-        of = self._opened().arena.of
+        of = self._require().arena.of
         if any(param not in of or of[param].kind != hashing.kind(param) for param, _, _ in live):
             self._open([each for each in every if each[0].grad is not None or each[0].requires_grad or each[0] in of])
-            of = self._opened().arena.of
-        for group in self.param_groups:
+            of = self._require().arena.of
+        for group in self._optimizer.param_groups:
             refuse_settings(group)
         for param, settings, _ in live:
             of[param].settings = settings
@@ -285,11 +282,11 @@ class ArenaAdamW(AdamW):
                     place.digest = reading.digest
 
     def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> None:
-        live = self._opened()
+        live = self._require()
         self._learn()
         for place in places:
             if not place.is_shown:
-                show(place, self.state)
+                show(place, self._optimizer.state)
         order = () if self._order is None else self._order.read.values()
         shares = live.shares_of(places, (*self._unread, *order))
         counts = live.arena.counts.tolist()
@@ -322,7 +319,7 @@ class ArenaAdamW(AdamW):
         if order.has_compiled and self._mode == "exact":
             self._say("torch.compile skips the hooks of the modules that it has compiled: all of their parameters are "
                       "waited for before their forward")
-        live = self._opened()
+        live = self._require()
         if len(order.read) != read or not live.sequence:
             self._unread = order.unread()
             self._alone = order.alone() if order.has_gates else {}
@@ -336,7 +333,7 @@ class ArenaAdamW(AdamW):
 
     def _hides(self) -> bool:
         """Returns whether a step may go on when step() returns."""
-        hooks = (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
+        hooks = (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
         if not all(getattr(hook, "reads_no_parameters", False) for hook in hooks):
             return False
         if self._order is None or not self._order.has_gates:
@@ -352,77 +349,69 @@ class ArenaAdamW(AdamW):
 
     # ---- state ----
 
-    def _settled(self) -> None:
-        """Waits for the step, and takes what the program has written to parameters and states."""
-        self._opened()
+    def settle(self) -> None:
+        if self.opened is None:
+            return
+        self._require()
         self._finish()
         places = list(self._same())
-        take_edits(places, places, self.state)
+        take_edits(places, places, self._optimizer.state)
         self._take_written(places)
 
     def _same(self) -> Iterator[Place]:
         """Yields the places of the parameters that are of the kind that they were."""
-        return (place for place in self._opened().arena.places if hashing.kind(place.param) == place.kind)
+        return (place for place in self._require().arena.places if hashing.kind(place.param) == place.kind)
 
-    def state_dict(self) -> dict[str, Any]:
-        if self._live is None:
-            return with_own_steps(torch.optim.Optimizer.state_dict(self))
-        self._settled()
-        saved = with_own_steps(torch.optim.Optimizer.state_dict(self))
-        of = self._live.arena.of
-        for param, entry in saved_entries(saved, self.param_groups).items():
+    def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        saved = with_own_steps(state_dict)
+        of = self.opened.arena.of if self.opened is not None else {}
+        for param, entry in saved_entries(saved, self._optimizer.param_groups).items():
             if param in of and of[param].is_split:
                 entry["low"] = of[param].low_bits()
         return saved
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._opened()
+    def begin_load(self) -> None:
+        self._require()
         self._finish()
-        last = self.register_load_state_dict_pre_hook(take_apart)
-        try:
-            torch.optim.Optimizer.load_state_dict(self, state_dict)
-        finally:
-            last.remove()
-            self.__dict__.pop("_given", None)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        torch.optim.AdamW.__setstate__(self, state)
-        self._set_formats()
-        given = self.__dict__.pop("_given", None)
+    def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+        loaded = take_apart(optimizer, state_dict)
+        self._given = state_dict
+        return loaded
+
+    def loaded(self) -> None:
+        given, self._given = self._given, None
         if given is None:
             return
-        entries = saved_entries(given, self.param_groups)
-        every = first_numbers(self.param_groups)
-        of = self._opened().arena.of
+        optimizer = self._optimizer
+        entries = saved_entries(given, optimizer.param_groups)
+        every = first_numbers(optimizer.param_groups)
+        of = self._require().arena.of
         if any(param not in of for param in entries):
             self._open([each for each in every if each[0] in of or each[0] in entries])
-        places = self._opened().arena.places
+        places = self._require().arena.places
         warn_of_other_numbers(places, entries)
-        self.state.clear()
+        optimizer.state.clear()
         for place in places:
             place.forget_low_bits()
-        take_entries([(place, entries.get(place.param)) for place in places], self.state)
+        take_entries([(place, entries.get(place.param)) for place in places], optimizer.state)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        if self._live is not None:
-            self._opened()
-        torch.optim.Optimizer.add_param_group(self, param_group)
-        try:
-            refuse_settings(self.param_groups[-1])
-            for param in self.param_groups[-1]["params"]:
-                refuse(param)
-                formats.number_of(param, self.param_groups[-1])
-        except BaseException:
-            self.param_groups.pop()
-            raise
-        self.param_groups[-1].setdefault("bias_correction", True)
+    def end_load(self) -> None:
+        self._given = None
+
+    def check_group(self, group: dict[str, Any]) -> None:
+        if self.opened is not None:
+            self._require()
+        refuse_settings(group)
+        for param in group["params"]:
+            refuse(param)
+            formats.number_of(param, group)
+
+    def timeline(self) -> list[Span]:
+        return self._timeline.spans()
 
     def close(self) -> None:
-        itself = self._itself()
-        if itself is not self:
-            itself.close()
-            return
-        live, self._live = self._live, None
+        live, self.opened = self.opened, None
         try:
             if live is not None and live.is_here:
                 self._close(live)
@@ -433,17 +422,14 @@ class ArenaAdamW(AdamW):
             unhook(self._order, self._arrivals)
             self._order = None
 
-    def _close(self, live: Live) -> None:
+    def _close(self, live: Opened) -> None:
         try:
             with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
                 _warn_of_lost(live.overlap.finish())
         finally:
             for param, low in live.close().items():
-                if param in self.state:
-                    self.state[param]["low"] = low
-
-    def __getstate__(self) -> Any:
-        raise TypeError("this AdamW holds a process and cannot be copied or pickled; use state_dict()")
+                if param in self._optimizer.state:
+                    self._optimizer.state[param]["low"] = low
 
     def _say(self, line: str) -> None:
         if line not in self._said:
@@ -458,4 +444,4 @@ def _warn_of_lost(places: list[Place]) -> None:
                       "lost. Call synchronize() before writing", stacklevel=5)
 
 
-__all__ = ["ArenaAdamW", "options_for"]
+__all__ = ["OverlapEngine", "options_for"]
