@@ -7,7 +7,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/terminal.hpp"
-#include "gpus/container_gpus.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "gpus/nvml.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"

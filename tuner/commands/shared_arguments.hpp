@@ -22,7 +22,7 @@ MachineSource source_for_planning(const Arguments& arguments);
 
 /// Reads a machine for a command that plans by the GPUs that the environment names. Asks NVML for the GPUs
 /// that nothing else identifies, which takes seconds. Leaves out GPUs that were not given to this container
-/// (container_gpus.hpp).
+/// (gpu_lists.hpp).
 Machine read_machine_and_ask_nvml(const MachineSource& source);
 
 /// Returns the value of --plan, else the plan.json of the current directory. If there is none, throws

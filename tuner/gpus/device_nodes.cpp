@@ -12,7 +12,7 @@
 #include "base/format.hpp"
 #include "children/child_output.hpp"
 #include "text/units.hpp"
-#include "topology/pci_vendors.hpp"
+#include "topology/gpu_rules.hpp"
 
 namespace zf {
 namespace {

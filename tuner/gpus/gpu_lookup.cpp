@@ -4,20 +4,11 @@
 #include <iterator>
 
 #include "base/format.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "text/units.hpp"
-#include "topology/pci_vendors.hpp"
+#include "topology/gpu_rules.hpp"
 
 namespace zf {
-namespace {
-
-std::string lower_case(std::string text) {
-  for (char& letter : text) {
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  }
-  return text;
-}
-
-}  // namespace
 
 std::vector<Gpu> usable_gpus(const Topology& topology) {
   std::vector<Gpu> usable;
@@ -35,22 +26,6 @@ GpuRuntime runtime_of(const Topology& topology) {
   return !topology.gpus.empty() && std::all_of(topology.gpus.begin(), topology.gpus.end(), is_amd)
              ? GpuRuntime::hip
              : GpuRuntime::cuda;
-}
-
-std::optional<VisibleDevices> slurm_gpus(const Environment& environment) {
-  auto devices = devices_in(environment, "SLURM_STEP_GPUS");
-  return devices ? devices : devices_in(environment, "SLURM_JOB_GPUS");
-}
-
-std::optional<std::string> uuid_in_name(const std::string& id) {
-  if (id.starts_with("GPU-")) return id;
-  if (id.starts_with("MIG-GPU-")) return id.substr(4, id.find('/') - 4);
-  return std::nullopt;
-}
-
-// ROCm's own pages write the digits in capitals.
-bool begins_uuid(const std::string& start, const std::string& uuid) {
-  return lower_case(uuid).starts_with(lower_case(start));
 }
 
 GpuLookup::GpuLookup(const Environment& environment, const Topology& topology, GpuShare share)

@@ -22,17 +22,6 @@ std::vector<Gpu> usable_gpus(const Topology& topology);
 /// Returns who counts the GPUs of this machine: HIP if all are AMD's.
 GpuRuntime runtime_of(const Topology& topology);
 
-/// Returns the step's GPUs. SLURM_STEP_GPUS names them by their numbers on the node: N of /dev/nvidiaN, which
-/// is not always PCI order (the two differ on A100 systems). In a batch script SLURM_JOB_GPUS does the same.
-std::optional<VisibleDevices> slurm_gpus(const Environment& environment);
-
-/// Returns the UUID, or the beginning of one, by which a variable names a GPU: that of "GPU-8932f937-…", and
-/// that in the older names of MIG instances, "MIG-GPU-8932f937-…/1/0". Returns nothing for other names.
-std::optional<std::string> uuid_in_name(const std::string& id);
-
-/// Returns true if a UUID begins with `start`. Capitals and small letters are the same.
-bool begins_uuid(const std::string& start, const std::string& uuid);
-
 /// Finds a GPU by the name that a variable gives it. Keeps copies of all that it is made from.
 ///
 /// Frameworks count devices. A device is a GPU, or one part of it if GPUs are divided alike (Gpu::parts), the

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/format.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -18,7 +19,7 @@ std::size_t gpus_for(int ranks, GpuShare share) {
 /// Returns the GPUs of the step by its ranks, if it names enough of them.
 std::optional<FoundGpus> step_gpus(const Environment& environment, const Topology& topology, int ranks,
                                    GpuShare share) {
-  const auto slurm = topology.is_this_machine ? slurm_gpus(environment) : std::nullopt;
+  const auto slurm = slurm_gpus(variables_for(environment, topology));
   if (!slurm || slurm->ids.size() < gpus_for(ranks, share)) return std::nullopt;
   const GpuLookup lookup(environment, topology);
   FoundGpus found;
@@ -30,33 +31,22 @@ std::optional<FoundGpus> step_gpus(const Environment& environment, const Topolog
 /// Returns the GPUs of the list of visible devices by ranks, if it names one for each and all are known.
 std::optional<FoundGpus> listed_gpus(const Environment& environment, const Topology& topology, int ranks,
                                      GpuShare share) {
-  const auto list =
-      topology.is_this_machine ? visible_devices(environment, runtime_of(topology)) : std::nullopt;
+  const auto list = visible_devices(variables_for(environment, topology), runtime_of(topology));
   if (!list || list->ids.size() < gpus_for(ranks, share)) return std::nullopt;
   FoundGpus found = found_gpus(environment, topology, ranks, share);
-  const auto is_gpu = [](const auto& one) { return one && std::holds_alternative<Gpu>(*one); };
-  return std::all_of(found.begin(), found.end(), is_gpu) ? std::optional(std::move(found)) : std::nullopt;
+  return all_known(found) ? std::optional(std::move(found)) : std::nullopt;
 }
 
 bool has_gpu(const Plan& plan) {
   return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) { return rank.gpu; });
 }
 
-/// Returns true if the GPU is on this node, usable or not.
-bool is_here(const Topology& topology, const std::string& address) {
-  return std::any_of(topology.gpus.begin(), topology.gpus.end(),
-                     [&](const Gpu& gpu) { return gpu.pci_address == address; });
-}
-
 /// Finds one GPU of the plan here, or says why it is not.
 GpuOrReason planned_gpu_here(const Topology& topology, const std::vector<Gpu>& usable,
                              const RankGpu& planned) {
-  const auto is_it = [&](const Gpu& gpu) { return gpu.pci_address == planned.pci_address; };
-  const auto found = std::find_if(usable.begin(), usable.end(), is_it);
-  if (found != usable.end()) return *found;
-  const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(), is_it);
-  if (here == topology.gpus.end())
-    return format_text("the plan's GPU {} was not found here", planned.pci_address);
+  if (const Gpu* const found = gpu_at(usable, planned.pci_address)) return *found;
+  const Gpu* const here = gpu_at(topology.gpus, planned.pci_address);
+  if (here == nullptr) return format_text("the plan's GPU {} was not found here", planned.pci_address);
   return format_text("the plan's GPU {} cannot be used: {}", planned.pci_address, here->why_unusable);
 }
 
@@ -93,8 +83,6 @@ std::vector<Gpu> planned_spread(const Topology& topology, const Plan& plan, int 
   return spread;
 }
 
-const Gpu* gpu_in(const std::optional<GpuOrReason>& one) { return one ? std::get_if<Gpu>(&*one) : nullptr; }
-
 /// Returns the place in `found` that has this GPU; nothing if none has it.
 std::optional<std::size_t> place_with(const FoundGpus& found, const Gpu& gpu) {
   for (std::size_t place = 0; place < found.size(); ++place) {
@@ -116,8 +104,7 @@ bool are_same(const FoundGpus& a, const FoundGpus& b) {
 
 /// Adds the plan's GPU, unless it is there.
 void add_planned(const RankGpu& planned, const Topology& topology, std::vector<Gpu>& gpus) {
-  const auto is_it = [&](const Gpu& gpu) { return gpu.pci_address == planned.pci_address; };
-  if (std::any_of(gpus.begin(), gpus.end(), is_it)) return;
+  if (gpu_at(gpus, planned.pci_address) != nullptr) return;
   Gpu gpu{planned.pci_address, "", planned.cpus, planned.node};
   gpu.minor = planned.minor;
   gpu.uuid = planned.uuid;
@@ -190,7 +177,7 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   RankGpus gpus = to_rank_gpus(found, share);
   if (!renewed.empty()) {
     const bool any_here = std::any_of(renewed.begin(), renewed.end(), [&](std::size_t rank) {
-      return is_here(topology, plan.ranks[rank].gpu->pci_address);
+      return gpu_at(topology.gpus, plan.ranks[rank].gpu->pci_address) != nullptr;
     });
     const char* const where = any_here ? "usable here" : "on this node";
     gpus.notes.push_back(

@@ -7,7 +7,7 @@
 
 #include "base/format.hpp"
 #include "children/child_output.hpp"
-#include "gpus/container_gpus.hpp"
+#include "gpus/gpu_lists.hpp"
 
 namespace zf {
 namespace {
@@ -94,9 +94,7 @@ void add_nvml_aliases(const std::vector<std::string>& uuids, std::vector<Gpu>& g
   for (const std::string& uuid : uuids) {
     std::string address;
     if (!std::getline(answer, address)) return;
-    const auto gpu =
-        std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& g) { return g.pci_address == address; });
-    if (gpu != gpus.end()) gpu->aliases.push_back(uuid);
+    if (Gpu* const gpu = gpu_at(gpus, address)) gpu->aliases.push_back(uuid);
   }
 }
 

@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "base/format.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "gpus/spread.hpp"
-#include "gpus/unread_lists.hpp"
 #include "launchers/local_rank.hpp"
 #include "text/units.hpp"
 
@@ -59,14 +59,10 @@ class Devices {
   std::size_t ranks_on_one_;
 };
 
-Environment variables_for(const Environment& environment, const Topology& topology) {
-  return topology.is_this_machine ? environment : Environment();
-}
-
 /// Replaces each GPU that a list selects which is not read here by that reason.
 void forget_gpus_of_unread_lists(const Environment& environment, FoundGpus& found) {
   for (auto& one : found) {
-    const Gpu* const gpu = one ? std::get_if<Gpu>(&*one) : nullptr;
+    const Gpu* const gpu = gpu_in(one);
     const auto variable = gpu != nullptr ? unread_list(environment, gpu->vendor_id) : std::nullopt;
     if (variable) one = format_text("{} is set, and zf-tune does not read which GPUs it selects", *variable);
   }
@@ -122,6 +118,10 @@ void offer_spread(const Topology& topology, const Devices& devices, RankGpus& ra
 }
 
 }  // namespace
+
+bool all_known(const FoundGpus& found) {
+  return std::ranges::all_of(found, [](const auto& one) { return gpu_in(one) != nullptr; });
+}
 
 FoundGpus found_gpus(const Environment& environment, const Topology& topology, int ranks, GpuShare share) {
   const Environment variables = variables_for(environment, topology);

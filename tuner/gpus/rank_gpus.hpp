@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "gpus/gpu_lookup.hpp"
@@ -59,6 +60,14 @@ RankGpus rank_gpus(const Environment& environment, const Topology& topology, int
 /// GPUs by rank, and for each rank as many as it has (GpuShare::gpus_of_rank()). Each has its own reason if
 /// it is unknown; absent: there is no GPU to name.
 using FoundGpus = std::vector<std::optional<GpuOrReason>>;
+
+/// Returns the GPU of a place; null if there is none, or if it is not known.
+inline const Gpu* gpu_in(const std::optional<GpuOrReason>& one) {
+  return one ? std::get_if<Gpu>(&*one) : nullptr;
+}
+
+/// Returns true if the GPU of each place is known.
+bool all_known(const FoundGpus& found);
 
 /// Finds the GPUs of each rank as rank_gpus() promises.
 FoundGpus found_gpus(const Environment& environment, const Topology& topology, int ranks,

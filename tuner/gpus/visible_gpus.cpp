@@ -6,7 +6,7 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "gpus/container_gpus.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "gpus/rank_gpus.hpp"
 #include "text/units.hpp"
 
@@ -213,10 +213,8 @@ VisibleGpus compare_chosen(const Chosen& chosen, const PlannedGpus& planned) {
 /// Adds minors and UUIDs that the plan lacks, from the GPUs at the same PCI addresses.
 void add_what_is_here(PlannedGpus& planned, const Topology& topology) {
   for (auto& gpu : planned) {
-    const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(), [&](const Gpu& one) {
-      return gpu && one.pci_address == gpu->pci_address;
-    });
-    if (here == topology.gpus.end()) continue;
+    const Gpu* const here = gpu ? gpu_at(topology.gpus, gpu->pci_address) : nullptr;
+    if (here == nullptr) continue;
     if (!gpu->minor) gpu->minor = here->minor;
     if (gpu->uuid.empty()) gpu->uuid = here->uuid;
   }
@@ -251,8 +249,7 @@ VisibleGpus compare_visible_gpus(const Environment& environment, PlannedGpus pla
   const bool by_found = chosen.kind == Chosen::Kind::visible || chosen.kind == Chosen::Kind::slurm;
   const FoundGpus found = by_found ? found_gpus(environment, topology, static_cast<int>(planned.size()))
                                    : FoundGpus{std::nullopt};
-  const auto is_found = [](const auto& one) { return one && std::holds_alternative<Gpu>(*one); };
-  if (!std::all_of(found.begin(), found.end(), is_found)) return compare_chosen(chosen, planned);
+  if (!all_known(found)) return compare_chosen(chosen, planned);
   VisibleGpus compared = by_rank(chosen.list, planned, [&](std::size_t rank, const std::string&) {
     return Same(std::get<Gpu>(*found[rank]).pci_address == planned[rank]->pci_address);
   });

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "gpus/moved_gpus.hpp"
 #include "homes/shared_homes.hpp"
 #include "launch/allocation_fit.hpp"
@@ -54,8 +55,7 @@ void add_new_lines(std::vector<std::string>& notes, const std::vector<std::strin
 /// Returns true if the plan has all GPUs that Slurm names, by their numbers (N of /dev/nvidiaN). Otherwise
 /// the numbers cannot be looked up in the plan, and the ranks have the plan's GPUs in its order.
 bool gpus_are_planned(const Environment& environment, const Plan& plan) {
-  auto step = devices_in(environment, "SLURM_STEP_GPUS");
-  if (!step) step = devices_in(environment, "SLURM_JOB_GPUS");
+  const auto step = slurm_gpus(environment);
   return step && std::all_of(step->ids.begin(), step->ids.end(), [&](const std::string& id) {
            return std::any_of(plan.ranks.begin(), plan.ranks.end(), [&](const RankBinding& rank) {
              return std::ranges::any_of(gpus_of(rank), [&](const RankGpu& gpu) {

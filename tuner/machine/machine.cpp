@@ -6,11 +6,8 @@
 
 #include "base/clock.hpp"
 #include "base/format.hpp"
-#include "gpus/amd_gpus.hpp"
-#include "gpus/bound_drivers.hpp"
 #include "gpus/device_nodes.hpp"
-#include "gpus/driver_gpus.hpp"
-#include "gpus/gpus.hpp"
+#include "gpus/drivers.hpp"
 #include "launchers/core_shortage.hpp"
 #include "machine/core_speeds.hpp"
 #include "os/shared_cpus.hpp"
@@ -56,8 +53,8 @@ Topology topology_and_driver(const MachineSource& source) {
                                              gpus == 1 ? "the GPU" : "the GPUs"));
     }
   }
-  note(read_gpu_driver(sysroot, topology.gpus, left()));
-  note(read_amd_gpus(sysroot, topology.gpus, left()));
+  note(read_nvidia_driver(sysroot, topology.gpus, left()));
+  note(read_amd_driver(sysroot, topology.gpus, left()));
   if (source.with_device_nodes) note(read_device_nodes(sysroot, topology.gpus, left()));
   return topology;
 }

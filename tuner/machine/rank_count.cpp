@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "gpus/gpu_lists.hpp"
 #include "gpus/gpu_lookup.hpp"
-#include "gpus/unread_lists.hpp"
 #include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
 #include "text/units.hpp"
@@ -29,12 +29,12 @@ struct GpuCount {
 
 GpuCount count_gpus(const Environment& variables, const Topology& topology) {
   auto visible = visible_devices(variables, runtime_of(topology));
-  if (!visible) visible = countable_list(variables, topology);
+  const std::vector<Gpu> usable = usable_gpus(topology);
+  if (!visible) visible = countable_list(variables, usable);
   if (visible) {
     return {static_cast<int>(visible->ids.size()), visible->variable, local_rank(variables).has_value()};
   }
-  const std::size_t usable = usable_gpus(topology).size();
-  return {static_cast<int>(usable), print_count(usable, "GPU")};
+  return {static_cast<int>(usable.size()), print_count(usable.size(), "GPU")};
 }
 
 /// Returns the option as the user wrote it: "--gpus-per-rank 2".
@@ -114,7 +114,7 @@ RankCount count_by_gpus(const GpuCount& gpus, GpuShare share, int places) {
 RankCount rank_count_of(std::optional<int> given, const Environment& environment, const Topology& topology,
                         GpuShare share) {
   if (given && !share.is_given()) return {*given, kGiven};
-  const Environment variables = topology.is_this_machine ? environment : Environment();
+  const Environment variables = variables_for(environment, topology);
   const GpuCount gpus = count_gpus(variables, topology);
   auto launched = given ? std::nullopt : local_rank_count(variables, runtime_of(topology));
   if (launched && launched->variable == gpus.source)

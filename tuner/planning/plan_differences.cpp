@@ -51,9 +51,8 @@ void compare_gpu(const RankGpu& planned, int rank, const Plan& plan, const Topol
     return node ? format_text("on node {}", node->os_index) : "not on one node";
   };
   const std::string name = format_text("GPU {} of rank {}", planned.pci_address, rank);
-  const auto here = std::find_if(topology.gpus.begin(), topology.gpus.end(),
-                                 [&](const Gpu& gpu) { return gpu.pci_address == planned.pci_address; });
-  if (here == topology.gpus.end()) {
+  const Gpu* const here = gpu_at(topology.gpus, planned.pci_address);
+  if (here == nullptr) {
     differences.push_back(name + " is not here");
   } else if (!here->usable) {
     differences.push_back(format_text("{} cannot be used: {}", name, here->why_unusable));

@@ -5,7 +5,6 @@
 
 #include "base/format.hpp"
 #include "text/units.hpp"
-#include "topology/pci_vendors.hpp"
 
 namespace zf {
 namespace {

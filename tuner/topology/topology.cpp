@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace zf {
 namespace {
@@ -14,6 +15,16 @@ int ownership_tier(const std::string& subtype) {
 }
 
 }  // namespace
+
+const Gpu* gpu_at(const std::vector<Gpu>& gpus, std::string_view pci_address) {
+  const auto found =
+      std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.pci_address == pci_address; });
+  return found == gpus.end() ? nullptr : &*found;
+}
+
+Gpu* gpu_at(std::vector<Gpu>& gpus, std::string_view pci_address) {
+  return const_cast<Gpu*>(gpu_at(std::as_const(gpus), pci_address));
+}
 
 std::string in_words(const CpuKind& kind) {
   const char* const between = kind.description.empty() || kind.today.empty() ? "" : "; ";

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/id_set.hpp"
@@ -67,7 +68,7 @@ struct Gpu {
   /// The node with CPUs that the GPU is attached to; absent: not one node, or unknown.
   std::optional<Node> node;
   std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
-  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances (nvml.hpp) or parts (amd_gpus.hpp)
+  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances (nvml.hpp) or parts (drivers.hpp)
   bool usable = true;                     ///< false: a job here cannot compute on it (why_unusable)
   /// 3 for "cuda3" or "rsmi3", that of the first of `parts`; absent: unknown, or its parts do not follow each
   /// other
@@ -79,10 +80,14 @@ struct Gpu {
   int parts = 1;                  ///< how many GPUs ROCm sees in it (MI300 in CPX mode: 6 or 8)
   /// CUDA's number of it in PCI order; absent: unknown. usable_gpus() counts those of NVIDIA.
   std::optional<int> cuda_number = {};
-  /// Why it is not usable, as the end of a sentence: "its driver does not show it here" (gpus.hpp,
-  /// amd_gpus.hpp), "/dev/nvidia0 is not here" (device_nodes.hpp); empty if it is usable.
+  /// Why it is not usable, as the end of a sentence: "its driver does not show it here"
+  /// (drivers.hpp), "/dev/nvidia0 is not here" (device_nodes.hpp); empty if it is usable.
   std::string why_unusable = {};
 };
+
+/// Returns the GPU at a PCI address; null if there is none.
+Gpu* gpu_at(std::vector<Gpu>& gpus, std::string_view pci_address);
+const Gpu* gpu_at(const std::vector<Gpu>& gpus, std::string_view pci_address);
 
 /// Gpu::why_unusable of a GPU that its driver hides.
 constexpr const char* kHiddenByDriver = "its driver does not show it here";
@@ -104,11 +109,11 @@ struct Topology {
                           ///< `cpus` if that cgroup excluded nothing
   NodeSet allowed_nodes;  ///< the same for nodes; compare it with all of `nodes`
   int packages = 0;
-  std::vector<NumaNode> nodes;       ///< ascending by id
-  std::vector<L3Group> l3_groups;    ///< topological order
-  std::vector<Core> cores;           ///< topological order: package, node, L3, core
-  std::vector<CpuKind> cpu_kinds;    ///< empty or one entry: all cores are alike
-  std::vector<Gpu> gpus;             ///< by PCI address
+  std::vector<NumaNode> nodes;     ///< ascending by id
+  std::vector<L3Group> l3_groups;  ///< topological order
+  std::vector<Core> cores;         ///< topological order: package, node, L3, core
+  std::vector<CpuKind> cpu_kinds;  ///< empty or one entry: all cores are alike
+  std::vector<Gpu> gpus;           ///< by PCI address
   std::vector<std::string> missing;  ///< what could not be read, one sentence each
   /// What looks like a GPU and is none, by PCI address.
   std::vector<LeftOutDevice> left_out = {};

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "../os/tree.hpp"
-#include "gpus/bound_drivers.hpp"
-#include "gpus/container_gpus.hpp"
-#include "topology/pci_vendors.hpp"
+#include "gpus/drivers.hpp"
+#include "gpus/gpu_lists.hpp"
+#include "topology/gpu_rules.hpp"
 
 namespace zf {
 namespace {

@@ -12,7 +12,7 @@
 #include "gpus/spread.hpp"
 #include "gpus/visible_gpus.hpp"
 #include "machine/rank_count.hpp"
-#include "topology/pci_vendors.hpp"
+#include "topology/gpu_rules.hpp"
 
 namespace zf {
 namespace {

@@ -8,8 +8,7 @@
 #include "../os/tree.hpp"
 #include "../topology/make_topology.hpp"
 #include "base/format.hpp"
-#include "gpus/amd_gpus.hpp"
-#include "gpus/gpus.hpp"
+#include "gpus/drivers.hpp"
 
 namespace zf {
 namespace {
@@ -367,7 +366,7 @@ TEST(GpuDriver, NamesTheUuidsTheMinorsAndWhatAContainerSees) {
   tree.file("/proc/driver/nvidia/gpus/0000:c1:00.0/information",
             "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-?-?-?\nDevice Minor: \t ?");
   Topology topology = four_gpus();
-  EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_nvidia_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_EQ(topology.gpus[1].uuid, "GPU-8932f937-d72c");
   EXPECT_EQ(topology.gpus[1].minor, 2);
   EXPECT_EQ(topology.gpus[1].name, "NVIDIA H200");
@@ -388,12 +387,13 @@ TEST(GpuDriver, OneThatDoesNotAnswerIsGivenUpAndLeavesTheGpusAsTheyAre) {
     std::filesystem::resize_file(tree.path().string() + path, 15 << 20);
   }
   Topology topology = four_gpus();
-  EXPECT_THAT(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)),
+  EXPECT_THAT(read_nvidia_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)),
               HasSubstr("the GPU driver did not answer within 0 ms"));
   EXPECT_EQ(topology.gpus[1].uuid, "GPU-3b");
   EXPECT_TRUE(topology.gpus[0].usable);
   topology.gpus.clear();
-  EXPECT_EQ(read_gpu_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)), "") << "not asked";
+  EXPECT_EQ(read_nvidia_driver(tree.sysroot(), topology.gpus, std::chrono::milliseconds(0)), "")
+      << "not asked";
 }
 
 /// Adds a node of AMD's driver: a CPU if it has no SIMDs.
@@ -423,7 +423,7 @@ TEST(AmdDriver, NamesTheUuidsAndTheOrderOfRocm) {
   add_kfd_node(tree, 11, 440, 0x3b00, 0);
   tree.file("/sys/bus/pci/devices/0000:04:00.0/unique_id", "0a0b0c0d00000004");
   Topology topology = four_gpus_of_amd();
-  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_EQ(topology.gpus[2].uuid, "GPU-deadbeef00000081");
   EXPECT_EQ(topology.gpus[0].uuid, "GPU-0a0b0c0d00000004") << "the kernel tells it with the device";
   EXPECT_EQ(topology.gpus[1].uuid, "");
@@ -451,7 +451,7 @@ TEST(AmdDriver, SlurmsNumbersAreKnownWhereTheOrdersOfRocmAndPciAgree) {
   add_kfd_node(tree, 3, 304, 0x8100, 3);
   add_kfd_node(tree, 4, 304, 0xc100, 4);
   Topology topology = four_gpus_of_amd();
-  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_THAT(buses(of({{"SLURM_STEP_GPUS", "2,3"}}, 2, topology)), ElementsAre("81", "c1"));
   const RankGpus first = of({{"SLURM_STEP_GPUS", "0,3"}}, 2, topology);
   EXPECT_THAT(buses(first), ElementsAre("-", "c1"));
@@ -469,12 +469,12 @@ TEST(AmdDriver, GpusThatTheJobsCgroupHidesAreNotGivenToRanks) {
   add_kfd_node(tree, 4, 304, 0x3b00, 9);
   Topology topology = four_gpus_of_amd();
   topology.gpus[3].vendor_id = 0x1da3;  // a Gaudi, of which AMD's driver knows nothing
-  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_FALSE(topology.gpus[0].usable);
   EXPECT_TRUE(topology.gpus[3].usable);
   Topology elsewhere = four_gpus_of_amd();
   for (Gpu& gpu : elsewhere.gpus) gpu.pci_address[0] = '1';  // a domain that older kernels do not tell
-  EXPECT_EQ(read_amd_gpus(tree.sysroot(), elsewhere.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(tree.sysroot(), elsewhere.gpus, kReadDeadline), "");
   EXPECT_TRUE(elsewhere.gpus[0].usable) << "none is shown, so nothing is known of any";
   topology.gpus.pop_back();
   EXPECT_EQ(rank_count_of({}, {}, topology).count, 2);
@@ -488,7 +488,7 @@ TEST(AmdDriver, NumbersAreNotKnownWhereAGpuIsDivided) {
   add_kfd_node(tree, 2, 304, 0x8100, 8);
   add_kfd_node(tree, 3, 304, 0x0400, 9);
   Topology topology = four_gpus_of_amd();
-  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_EQ(topology.gpus[2].framework_number, 0) << "that of its first part";
   EXPECT_EQ(topology.gpus[2].parts, 2);
   EXPECT_EQ(topology.gpus[0].framework_number, 2);
@@ -509,7 +509,7 @@ TEST(AmdDriver, PartsThatDoNotFollowEachOtherHaveNoOrder) {
   add_kfd_node(tree, 2, 304, 0x0400, 9);
   add_kfd_node(tree, 3, 304, 0x8100, 8);
   Topology topology = four_gpus_of_amd();
-  EXPECT_EQ(read_amd_gpus(tree.sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_EQ(topology.gpus[2].framework_number, std::nullopt);
   EXPECT_EQ(topology.gpus[2].parts, 2);
   EXPECT_EQ(topology.gpus[0].framework_number, 1);
@@ -517,14 +517,14 @@ TEST(AmdDriver, PartsThatDoNotFollowEachOtherHaveNoOrder) {
 
 TEST(AmdDriver, WithoutItsFolderNothingChanges) {
   Topology topology = four_gpus();
-  EXPECT_EQ(read_amd_gpus(Tree().sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_amd_driver(Tree().sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_EQ(topology.gpus[0].uuid, "GPU-04");
   EXPECT_EQ(topology.gpus[0].framework_number, std::nullopt);
 }
 
 TEST(GpuDriver, WithoutItsFolderNothingChanges) {
   Topology topology = four_gpus();
-  EXPECT_EQ(read_gpu_driver(Tree().sysroot(), topology.gpus, kReadDeadline), "");
+  EXPECT_EQ(read_nvidia_driver(Tree().sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_EQ(topology.gpus[0].uuid, "GPU-04");
   EXPECT_TRUE(topology.gpus[0].usable);
 }

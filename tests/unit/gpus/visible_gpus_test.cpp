@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../topology/make_topology.hpp"
-#include "topology/pci_vendors.hpp"
+#include "topology/gpu_rules.hpp"
 
 namespace zf {
 namespace {
