@@ -33,7 +33,8 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-/// A split that was measured, and the summary of its samples. A spread is the interquartile range divided by
+/// A split that was measured, and the summary of its samples. The times of its two sides make its period, by
+/// period_of(): all three are fitted to its visits. A spread is the interquartile range of samples divided by
 /// the median.
 struct CandidateEvidence {
   int id = 0;

@@ -91,15 +91,20 @@ Levels::Levels(std::vector<Visit> visits, std::size_t candidates) {
   fit(visits, candidates);
   // Outliers hide each other, so the search goes on after a visit that is none by itself: all that were taken
   // out before the last one that is an outlier beside the rest are outliers.
+  kept_.resize(visits.size());
+  std::iota(kept_.begin(), kept_.end(), 0);
   std::vector<Visit> rest = visits;
+  std::vector<std::size_t> rest_kept = kept_;
   const std::size_t most = static_cast<std::size_t>(kMostOutliers * static_cast<double>(visits.size()));
   for (std::size_t taken = 1; taken <= most; ++taken) {
     const auto suspect = suspect_of(rest);
     if (!suspect) break;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(suspect->visit));
+    rest_kept.erase(rest_kept.begin() + static_cast<std::ptrdiff_t>(suspect->visit));
     fit(rest, candidates);
     if (suspect->deviate <= kOutlier) continue;
     visits = rest;
+    kept_ = rest_kept;
     left_out_ = static_cast<int>(taken);
   }
   fit(visits, candidates);

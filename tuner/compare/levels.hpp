@@ -35,6 +35,7 @@ class Levels {
   /// `candidates` is the number of candidates. Some may have no visit.
   Levels(std::vector<Visit> visits, std::size_t candidates);
 
+  std::size_t candidates() const { return visits_.size(); }
   bool has(std::size_t candidate) const { return visits_[candidate] != 0; }
   /// Returns how many visits the candidate has, without those left out.
   int visits(std::size_t candidate) const { return visits_[candidate]; }
@@ -51,6 +52,8 @@ class Levels {
   int freedom() const { return freedom_; }
   /// Returns how many visits were left out.
   int left_out() const { return left_out_; }
+  /// Returns the positions of the other visits among those given, ascending.
+  const std::vector<std::size_t>& kept() const { return kept_; }
 
   /// A square matrix, row by row.
   struct Matrix {
@@ -86,6 +89,7 @@ class Levels {
   double noise_ = 0;
   int freedom_ = 0;
   int left_out_ = 0;
+  std::vector<std::size_t> kept_;
 };
 
 /// Returns the 97.5 % quantile of Student's t with that many degrees of freedom (at least 1).

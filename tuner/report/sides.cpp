@@ -14,32 +14,37 @@
 namespace zf {
 namespace {
 
-/// Returns the quartiles of what the samples of the search say of one candidate; nothing if that is 0, which
-/// stands for "not measured".
+/// Returns the middle half of what the samples of the search say of one candidate, around the time that its
+/// row has (`fitted`); nothing if that is 0, which stands for "not measured".
 template <class Value>
-std::optional<Quartiles> quartiles_of(const Evidence& evidence, int id, Value value) {
+std::optional<Quartiles> quartiles_of(const Evidence& evidence, int id, double fitted, Value value) {
   std::vector<double> values;
   for (const Sample& sample : evidence.samples) {
     if (sample.candidate != id || came_after_choice(evidence, sample)) continue;
-    if (value(sample.times) > 0) values.push_back(value(sample.times));
+    values.push_back(value(sample.times.step_ns, sample.times.training_ns));
   }
-  if (values.empty()) return std::nullopt;
-  return Quartiles{quantile(values, 0.25), median(values), quantile(values, 0.75)};
+  if (fitted == 0 || values.empty()) return std::nullopt;
+  return Quartiles{std::min(fitted, quantile(values, 0.25)), fitted,
+                   std::max(fitted, quantile(values, 0.75))};
 }
 
 std::optional<SidesPoint> point_of(const Plan& plan, const CandidateEvidence& candidate) {
   const Schedule schedule = schedule_of(plan.workload, plan.evidence.scale);
-  const auto step = [&](const SplitSample& times) {
-    return schedule.step_factor * static_cast<double>(times.step_ns);
+  const auto step = [&](Nanoseconds step_ns, Nanoseconds) {
+    return schedule.step_factor * static_cast<double>(step_ns);
   };
-  const auto training = [&](const SplitSample& times) {
-    return schedule.mode == Mode::wait ? static_cast<double>(schedule.update_interval * times.training_ns)
-                                       : window_of(times.training_ns, schedule);
+  const auto training = [&](Nanoseconds, Nanoseconds training_ns) {
+    return schedule.mode == Mode::wait ? static_cast<double>(schedule.update_interval * training_ns)
+                                       : window_of(training_ns, schedule);
   };
-  const auto steps = quartiles_of(plan.evidence, candidate.id, step);
+  const auto quartiles = [&](const auto& side) {
+    const double fitted = side(candidate.step_ns_median, candidate.training_ns_median);
+    return quartiles_of(plan.evidence, candidate.id, fitted, side);
+  };
+  const auto steps = quartiles(step);
   if (!steps) return std::nullopt;
-  return SidesPoint{candidate.pool_threads, candidate.id == plan.choice.candidate,
-                    quartiles_of(plan.evidence, candidate.id, training), *steps};
+  return SidesPoint{candidate.pool_threads, candidate.id == plan.choice.candidate, quartiles(training),
+                    *steps};
 }
 
 /// Returns the candidates of one kind to show, by the size of their pools.

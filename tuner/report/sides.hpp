@@ -10,14 +10,14 @@
 
 namespace zf {
 
-/// A time, in nanoseconds.
+/// A time, in nanoseconds: that of the table's row, and between which times half of the samples lie.
 struct Quartiles {
   double low = 0;
   double median = 0;
   double high = 0;
 };
 
-/// Both sides of a split, by the samples of the search, as the table has them.
+/// Both sides of a split, by the visits of the search, as the table has them.
 struct SidesPoint {
   int pool_threads = 0;  ///< per rank
   bool chosen = false;

@@ -18,31 +18,32 @@ namespace {
 constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not believed
 constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
 
-void summarize_candidate(CandidateEvidence& candidate, const Evidence& evidence, const Schedule& schedule) {
+/// Summarizes a candidate by its samples of the search, of which `times` are the fitted times.
+void summarize_candidate(CandidateEvidence& candidate, const SplitTimes& times, const Evidence& evidence,
+                         const Schedule& schedule) {
   std::vector<double> period;
   std::vector<double> step;
   std::vector<double> training;
-  std::vector<double> exposed;
   std::vector<double> delay_p50;
   std::vector<double> delay_p99;
   std::vector<double> ratio;
-  for (const auto& [id, round, times] : evidence.samples) {
-    if (id != candidate.id || came_after_choice(evidence, {id, round, times})) continue;
-    period.push_back(period_ns(times, schedule));
-    step.push_back(static_cast<double>(times.step_ns));
-    training.push_back(static_cast<double>(times.training_ns));
-    exposed.push_back(exposed_ns(times, schedule));
-    delay_p50.push_back(static_cast<double>(times.launch_delay_p50_ns));
-    delay_p99.push_back(static_cast<double>(times.launch_delay_p99_ns));
-    ratio.push_back(static_cast<double>(times.roofline_ns) / static_cast<double>(times.step_ns));
+  for (const auto& [id, round, sample] : evidence.samples) {
+    if (id != candidate.id || came_after_choice(evidence, {id, round, sample})) continue;
+    period.push_back(period_ns(sample, schedule));
+    step.push_back(static_cast<double>(sample.step_ns));
+    training.push_back(static_cast<double>(sample.training_ns));
+    delay_p50.push_back(static_cast<double>(sample.launch_delay_p50_ns));
+    delay_p99.push_back(static_cast<double>(sample.launch_delay_p99_ns));
+    ratio.push_back(static_cast<double>(sample.roofline_ns) / static_cast<double>(sample.step_ns));
   }
   if (period.empty()) return;
+  candidate.period_ns_median = std::llround(times.period);
   candidate.period_spread = relative_spread(period);
-  candidate.step_ns_median = std::llround(median(step));
+  candidate.step_ns_median = std::llround(times.step);
   candidate.step_spread = relative_spread(step);
-  candidate.training_ns_median = std::llround(median(training));
+  candidate.training_ns_median = std::llround(times.training);
   candidate.training_spread = candidate.training_ns_median == 0 ? 0 : relative_spread(training);
-  candidate.exposed_ns_median = std::llround(median(exposed));
+  candidate.exposed_ns_median = std::llround(exposed_of(times.training, times.step, schedule));
   candidate.launch_delay_p50_ns = std::llround(median(delay_p50));
   candidate.launch_delay_p99_ns = std::llround(median(delay_p99));
   candidate.roofline_ratio = median(ratio);
@@ -170,18 +171,18 @@ Contest contest_of(const Evidence& evidence, const Workload& workload) {
 
 void summarize(Evidence& evidence, const Workload& workload, StateFormat format) {
   const Schedule schedule = schedule_of(workload, evidence.scale);
-  for (CandidateEvidence& candidate : evidence.candidates) summarize_candidate(candidate, evidence, schedule);
   const auto visits = visits_of(evidence, schedule, VisitsOf::search);
   const Levels levels = levels_of(evidence, visits);
+  const auto times = fitted_times(visits, levels, schedule);
   int most_visits = 1;
   for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
     if (!levels.has(i)) continue;
-    evidence.candidates[i].period_ns_median = std::llround(levels.of(i));
+    summarize_candidate(evidence.candidates[i], times[i], evidence, schedule);
     if (is_eligible(evidence.candidates[i])) most_visits = std::max(most_visits, levels.visits(i));
   }
   std::vector<double> errors;
   for (const SweepVisit& visit : visits) {
-    if (visit.samples > 1) errors.push_back(visit.period.error);
+    if (visit.samples.size() > 1) errors.push_back(visit.period.error);
   }
   evidence.noise_floor = noise_of(levels, errors, most_visits);
   const Contest contest = contest_of(evidence, workload);

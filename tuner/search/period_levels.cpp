@@ -15,11 +15,32 @@ bool is_of(const Evidence& evidence, const Sample& sample, VisitsOf which) {
   return came_after_choice(evidence, sample) == (which == VisitsOf::check);
 }
 
+struct Sides {
+  std::vector<double> trainings;
+  std::vector<double> steps;
+};
+
+Sides sides_of(const std::vector<SplitSample>& samples) {
+  Sides sides;
+  for (const SplitSample& sample : samples) {
+    sides.trainings.push_back(static_cast<double>(sample.training_ns));
+    sides.steps.push_back(static_cast<double>(sample.step_ns));
+  }
+  return sides;
+}
+
 /// Returns the time of one side in a visit. Of an even number the smaller one in the middle: outliers are
 /// long. A visit that was cut short has so few samples that the shortest counts.
 double typical(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return times.size() < Meter::kMinSamples ? times.front() : times[(times.size() - 1) / 2];
+}
+
+/// Returns by how much both sides must be longer to make `wanted` instead of `period`. The copies, which are
+/// a part of each period, stay as long as they are, unless drift has made `wanted` shorter than these alone.
+double factor_for(double wanted, double period, const Schedule& schedule) {
+  const double copies = period_of(0, 0, schedule);
+  return wanted > copies ? (wanted - copies) / (period - copies) : wanted / period;
 }
 
 }  // namespace
@@ -29,12 +50,7 @@ bool came_after_choice(const Evidence& evidence, const Sample& sample) {
 }
 
 VisitPeriod period_of_visit(const std::vector<SplitSample>& samples, const Schedule& schedule) {
-  std::vector<double> steps;
-  std::vector<double> trainings;
-  for (const SplitSample& sample : samples) {
-    steps.push_back(static_cast<double>(sample.step_ns));
-    trainings.push_back(static_cast<double>(sample.training_ns));
-  }
+  const auto [trainings, steps] = sides_of(samples);
   const double step = typical(steps);
   const double training = typical(trainings);
   const double period = period_of(training, step, schedule);
@@ -53,7 +69,7 @@ std::vector<SweepVisit> visits_of(const Evidence& evidence, const Schedule& sche
   }
   std::vector<SweepVisit> visits;
   for (const auto& [key, values] : samples)
-    visits.push_back({key.second, key.first, period_of_visit(values, schedule), values.size()});
+    visits.push_back({key.second, key.first, period_of_visit(values, schedule), values});
   return visits;
 }
 
@@ -67,6 +83,26 @@ Levels levels_of(const Evidence& evidence, const std::vector<SweepVisit>& visits
   std::vector<Visit> periods;
   for (const SweepVisit& visit : visits) periods.push_back({visit.candidate, visit.round, visit.period.ns});
   return {periods, evidence.candidates.size()};
+}
+
+std::vector<SplitTimes> fitted_times(const std::vector<SweepVisit>& visits, const Levels& levels,
+                                     const Schedule& schedule) {
+  std::vector<std::vector<SplitSample>> samples(levels.candidates());
+  for (const std::size_t i : levels.kept()) {
+    auto& all = samples[visits[i].candidate];
+    all.insert(all.end(), visits[i].samples.begin(), visits[i].samples.end());
+  }
+  std::vector<SplitTimes> times(levels.candidates());
+  for (std::size_t candidate = 0; candidate < samples.size(); ++candidate) {
+    if (!levels.has(candidate)) continue;
+    const auto [trainings, steps] = sides_of(samples[candidate]);
+    const double training = typical(trainings);
+    const double step = typical(steps);
+    const double period = levels.of(candidate);
+    const double factor = factor_for(period, period_of(training, step, schedule), schedule);
+    times[candidate] = {period, factor * training, factor * step};
+  }
+  return times;
 }
 
 }  // namespace zf

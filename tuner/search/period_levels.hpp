@@ -17,6 +17,13 @@ enum class VisitsOf { search, check };
 /// Returns whether the sample came after the choice.
 bool came_after_choice(const Evidence& evidence, const Sample& sample);
 
+/// The times of one split, in nanoseconds.
+struct SplitTimes {
+  double period = 0;    ///< measured, without drift; or a forecast
+  double training = 0;  ///< a training step; 0 if there is no training side
+  double step = 0;      ///< our optimizer step; 0 if it is not known
+};
+
 /// The period that a visit showed.
 struct VisitPeriod {
   double ns = 0;     ///< the period of the medians of both sides
@@ -33,7 +40,7 @@ struct SweepVisit {
   std::size_t candidate = 0;  ///< position in Evidence::candidates
   int round = 0;
   VisitPeriod period;
-  std::size_t samples = 0;
+  std::vector<SplitSample> samples;
 };
 
 /// Returns these visits, ordered by round. Precondition: the evidence has the candidate of every sample.
@@ -45,5 +52,11 @@ std::size_t count_periods(const Evidence& evidence, int id, VisitsOf which);
 /// Returns the levels of the visits' periods, in nanoseconds. Candidates are positions in
 /// Evidence::candidates, blocks are rounds.
 Levels levels_of(const Evidence& evidence, const std::vector<SweepVisit>& visits);
+
+/// Returns the times of every candidate by these visits, of which `levels` are the levels. The period is the
+/// level. Training and the step are medians of the samples of the visits that the levels rest on, multiplied
+/// by one factor, so that they make the period: the drift that was taken out of it is taken out of them too.
+std::vector<SplitTimes> fitted_times(const std::vector<SweepVisit>& visits, const Levels& levels,
+                                     const Schedule& schedule);
 
 }  // namespace zf

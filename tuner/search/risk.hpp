@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "plan/period.hpp"
+#include "search/period_levels.hpp"
 #include "search/policy.hpp"
 
 namespace zf {
-
-/// The times of one split, in nanoseconds.
-struct SplitTimes {
-  double period = 0;    ///< measured, without drift; or a forecast
-  double training = 0;  ///< a training step; 0 if there is no training side
-  double step = 0;      ///< our optimizer step; 0 if it is not known
-};
 
 /// Returns whether it is known what the split would take if the job differed from its workload: training and
 /// the step were measured.

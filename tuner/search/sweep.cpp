@@ -92,25 +92,12 @@ class Sweep {
   /// budget is.
   void explore() { visit_all(control_splits(homes_, limits_.shared_pools)); }
 
-  /// Returns what forecasts begin with. A hopeless visit ends after three samples, of which outliers may
-  /// make the median so long that no larger pool seems promising. So of few samples the shortest times count.
+  /// Returns what forecasts begin with.
   TriedSplit tried_split(const CandidateEvidence& candidate) const {
-    TriedSplit one{result_.splits[static_cast<std::size_t>(candidate.id)],
-                   static_cast<double>(candidate.step_ns_median), 0,
-                   static_cast<double>(candidate.training_ns_median),
-                   static_cast<double>(candidate.period_ns_median)};
-    std::vector<SplitSample> samples;
-    for (const Sample& sample : result_.evidence.samples) {
-      if (sample.candidate == candidate.id) samples.push_back(sample.times);
-    }
-    if (samples.size() < Meter::kMinSamples) {
-      for (const SplitSample& times : samples) {
-        one.step_ns = std::min(one.step_ns, static_cast<double>(times.step_ns));
-        one.training_ns = std::min(one.training_ns, static_cast<double>(times.training_ns));
-      }
-    }
-    one.roofline_ns = one.step_ns * std::min(1.0, candidate.roofline_ratio);
-    return one;
+    const auto step = static_cast<double>(candidate.step_ns_median);
+    return {result_.splits[static_cast<std::size_t>(candidate.id)], step,
+            step * std::min(1.0, candidate.roofline_ratio), static_cast<double>(candidate.training_ns_median),
+            static_cast<double>(candidate.period_ns_median)};
   }
 
   /// Visits promising splits beside the incumbent, within a round. Returns false if there are none.

@@ -85,6 +85,10 @@ TEST(Levels, SeveralOutliersAreLeftOutOneByOne) {
   std::vector<Visit> visits = noisy(random, {1, 1, 1, 1}, 8, 0.005);
   for (const std::size_t outlier : {3U, 10U, 21U}) visits[outlier].value *= 3;
   EXPECT_EQ(Levels(visits, 4).left_out(), 3);
+  const auto kept = Levels(visits, 4).kept();
+  EXPECT_EQ(kept.size(), 29U);
+  for (const std::size_t outlier : {3U, 10U, 21U})
+    EXPECT_EQ(std::count(kept.begin(), kept.end(), outlier), 0);
   EXPECT_LT(Levels(visits, 4).noise(), 0.01);
 }
 

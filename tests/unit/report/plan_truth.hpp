@@ -50,13 +50,27 @@ class PlanTruth {
       }
       return Levels(visits, candidates.size()).difference(index(candidates, base), index(candidates, name));
     }
-    for (const auto& [key, sides] : visits_[after]) {
-      const double period = period_of(typical(sides.trainings), typical(sides.steps),
-                                      schedule_of(plan_.workload, plan_.evidence.scale));
-      visits.push_back({key.second, key.first, period});
-    }
     const auto& candidates = plan_.evidence.candidates;
-    return Levels(visits, candidates.size()).difference(index(candidates, base), index(candidates, name));
+    return Levels(visits_of(after), candidates.size())
+        .difference(index(candidates, base), index(candidates, name));
+  }
+
+  /// Returns the period of a split by the visits after the choice, or before; infinity if it has none.
+  double period_ns(const std::string& label, bool after) const {
+    const auto& candidates = plan_.evidence.candidates;
+    return Levels(visits_of(after), candidates.size()).of(index(candidates, label));
+  }
+
+  /// Returns between which ratios that of the step to training is, by the medians of such visits of a split.
+  std::pair<double, double> step_by_training(const std::string& label, bool after) const {
+    std::vector<double> steps;
+    std::vector<double> trainings;
+    for (const auto& [key, sides] : visits_[after]) {
+      if (plan_.evidence.candidates[key.second].label != label) continue;
+      steps.push_back(typical(sides.steps));
+      trainings.push_back(typical(sides.trainings));
+    }
+    return {quantile(steps, 0) / quantile(trainings, 1), quantile(steps, 1) / quantile(trainings, 0)};
   }
 
   /// Returns how many periods of a split were measured, after the choice or before.
@@ -69,6 +83,16 @@ class PlanTruth {
   }
 
  private:
+  std::vector<Visit> visits_of(bool after) const {
+    const Schedule schedule = schedule_of(plan_.workload, plan_.evidence.scale);
+    std::vector<Visit> visits;
+    for (const auto& [key, sides] : visits_[after]) {
+      const double period = period_of(typical(sides.trainings), typical(sides.steps), schedule);
+      visits.push_back({key.second, key.first, period});
+    }
+    return visits;
+  }
+
   static std::size_t position(const Evidence& evidence, int id) {
     for (std::size_t i = 0; i < evidence.candidates.size(); ++i) {
       if (evidence.candidates[i].id == id) return i;

@@ -43,6 +43,10 @@ class RandomPlan {
     constexpr Mode kModes[] = {Mode::wait, Mode::overlap, Mode::backward, Mode::exact};
     Workload job{"random", 1'000'000, 2, one_of(1, 4), {}, kModes[one_of(0, 3)]};
     if (chance(0.3)) job.step_factor = between(0.6, 1.6);
+    if (chance(0.3)) {
+      job.training = TrainingDemand{.parameter_bytes = 1'000'000, .copy_bytes_per_s = 10'000'000'000};
+      job.training->last_gradient_ns = 50'000;
+    }
     return job;
   }
 

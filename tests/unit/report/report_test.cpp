@@ -433,7 +433,7 @@ TEST(Sides, CrossBetweenThePoolsWhereTheStepBecomesTheShorterSide) {
   EXPECT_FALSE(crossing_of(sides_of(plan))) << "900 and 201 ms beside 160 and 164";
   EXPECT_THAT(sides_in_words(plan, sides_of(plan)), HasSubstr("the step is the longer side at every size"));
   CandidateEvidence& large = add_candidate(plan, 2, 4, 8, 100000000);
-  plan.evidence.samples.back().times.training_ns = 45000000;
+  large.training_ns_median = plan.evidence.samples.back().times.training_ns = 45000000;
   const auto crossing = crossing_of(sides_of(plan));
   ASSERT_TRUE(crossing);
   EXPECT_EQ(crossing->fewer.pool_threads, 5);

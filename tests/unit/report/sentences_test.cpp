@@ -24,6 +24,7 @@
 #include "report/recorded_words.hpp"
 #include "report/report.hpp"
 #include "report/verdict_plot.hpp"
+#include "text/units.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
@@ -55,7 +56,8 @@ struct Seen {
   std::map<Grounds, int> grounds;
   int unknown = 0;
   int trials = 0;
-  int advised = 0;  ///< to run unbound
+  int advised = 0;       ///< to run unbound
+  int contradicted = 0;  ///< periods of the search, by the visits after the choice
 };
 
 /// Holds what is said of one plan against its tables.
@@ -147,29 +149,72 @@ class Audit {
   void hold_periods() {
     if (plan_.trial) return;
     const std::string time = "([0-9.]+ (?:s|ms|us))";
-    const std::pair<const char*, std::string> named[] = {
-        {"period", R"re("([^"]*)" had the shortest period in the search, )re" + time},
-        {"period", R"re(the shortest that a plan can express, )re" + time + R"re( for "([^"]*)")re"},
-        {"period", R"re("([^"]*)" takes )re" + time}};
-    for (const auto& [title, words] : named) {
-      const std::regex pattern(words);
-      for (std::sregex_iterator at(plan_.choice.reason.begin(), plan_.choice.reason.end(), pattern), end;
-           at != end; ++at) {
-        const bool label_first = words.front() == '"';
-        EXPECT_EQ(evidence_.at((*at)[label_first ? 1 : 2], title), (*at)[label_first ? 2 : 1].str());
-      }
+    const std::regex period("(?:in the search, |[Tt]akes )" + time + "( by the visits after the choice)?");
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(plan_.choice.reason, match, period));
+    const bool by_check = match[2].matched;
+    EXPECT_FALSE(std::regex_search(match.suffix().str(), period)) << "the reason has one period, the plan's";
+    EXPECT_EQ(evidence_.at(truth_.chosen(), by_check ? kCheckedTitle : "period"), match[1].str());
+    const double searched = truth_.period_ns(truth_.chosen(), false);
+    const double checked = truth_.period_ns(truth_.chosen(), true);
+    const double apart = std::isfinite(checked) ? std::abs(checked / searched - 1) : 0;
+    const double counts = 2.5 * plan_.evidence.accuracy_wanted;
+    if (std::abs(apart - counts) > 1e-6) {
+      EXPECT_EQ(by_check, apart > counts) << "a period that the check contradicts";
     }
-    const std::pair<const char*, std::string> of_plan[] = {{"period", "In the search its period, " + time},
-                                                           {"period", "this is the shared home, " + time},
-                                                           {"period", "A period takes " + time},
-                                                           {"optimizer", "The optimizer's step of " + time},
-                                                           {"training", "training steps? of " + time}};
+    seen_.contradicted += by_check ? 1 : 0;
+    hold_sides(time, by_check);
+  }
+
+  /// The sides that the reason names are those of the row; where it quotes the check, they are of that.
+  void hold_sides(const std::string& time, bool by_check) {
+    const std::pair<const char*, std::string> of_plan[] = {{"optimizer", "The optimizer's step of " + time},
+                                                           {"training", "training steps? of " + time},
+                                                           {"exposed", ": " + time + " of it are exposed"}};
+    std::smatch match;
     for (const auto& [title, words] : of_plan) {
-      std::smatch match;
-      if (std::regex_search(plan_.choice.reason, match, std::regex(words))) {
+      if (!std::regex_search(plan_.choice.reason, match, std::regex(words))) continue;
+      if (!by_check) {
         EXPECT_EQ(evidence_.at(truth_.chosen(), title), match[1].str()) << words;
       }
     }
+    const std::regex both("The optimizer's step of " + time + ".* of " + time);
+    if (!by_check || !std::regex_search(plan_.choice.reason, match, both)) return;
+    const Schedule schedule = schedule_of(plan_.workload, plan_.evidence.scale);
+    const auto [step, step_off] = nanoseconds_in(match[1]);
+    const auto [training, training_off] = nanoseconds_in(match[2]);
+    EXPECT_NEAR(period_of(training, step / schedule.step_factor, schedule),
+                truth_.period_ns(truth_.chosen(), true), step_off + schedule.update_interval * training_off);
+  }
+
+  /// Returns a printed time, and by how much it may be off because it was rounded.
+  static std::pair<double, double> nanoseconds_in(const std::string& printed) {
+    const double unit = printed.ends_with(" us") ? 1e3 : printed.ends_with(" ms") ? 1e6 : 1e9;
+    return {unit * std::stod(printed), unit * (unit == 1e9 ? 0.00501 : 0.0501)};
+  }
+
+  /// The columns of a row make its period by the formula of the mode, and their ratio is between those of the
+  /// visits.
+  void hold_row(const CandidateEvidence& candidate) {
+    SCOPED_TRACE(candidate.label);
+    if (candidate.period_ns_median == 0) return;
+    const Schedule schedule = schedule_of(plan_.workload, plan_.evidence.scale);
+    const auto step = static_cast<double>(candidate.step_ns_median);
+    const auto training = static_cast<double>(candidate.training_ns_median);
+    const auto period = static_cast<double>(candidate.period_ns_median);
+    const double rounding = 1 + schedule.update_interval + schedule.step_factor;  // nanoseconds
+    EXPECT_NEAR(truth_.period_ns(candidate.label, false), period, 1);
+    EXPECT_NEAR(period_of(training, step, schedule), period, rounding);
+    EXPECT_NEAR(static_cast<double>(candidate.exposed_ns_median), exposed_of(training, step, schedule),
+                rounding);
+    EXPECT_EQ(evidence_.at(candidate.label, "period"), print_duration(candidate.period_ns_median));
+    EXPECT_EQ(evidence_.at(candidate.label, "optimizer"),
+              print_duration(std::llround(schedule.step_factor * step)));
+    if (training == 0) return;
+    EXPECT_EQ(evidence_.at(candidate.label, "training"), print_duration(candidate.training_ns_median));
+    const auto [low, high] = truth_.step_by_training(candidate.label, false);
+    EXPECT_GE(step / training, low * (1 - 2 / step - 2 / training));
+    EXPECT_LE(step / training, high * (1 + 2 / step + 2 / training));
   }
 
   /// Every row says what the sentence of its pair says, and draws it. Every difference that is known has a
@@ -252,6 +297,7 @@ class Audit {
   /// Every cell says what the samples say.
   void hold_cells() {
     for (const CandidateEvidence& candidate : plan_.evidence.candidates) {
+      hold_row(candidate);
       const std::size_t searched = truth_.count(candidate.label, false);
       const std::size_t checked = truth_.count(candidate.label, true);
       EXPECT_EQ(evidence_.at(candidate.label, "spread") == "-", searched < 4) << searched;
@@ -319,6 +365,7 @@ TEST(Sentences, AgreeWithTheTablesUnderWhichTheyStand) {
   EXPECT_GT(seen.unknown, 0);
   EXPECT_GT(seen.trials, 0);
   EXPECT_GT(seen.advised, 0);
+  EXPECT_GT(seen.contradicted, 0);
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(Choose, ThePeriodIsTheLongerSideWhereTheyOverlap) {
   EXPECT_NEAR(static_cast<double>(evidence.candidates[0].period_ns_median), 2'400'000, 2400);
   EXPECT_NEAR(static_cast<double>(evidence.candidates[1].period_ns_median), 2'080'000, 2080);
   EXPECT_EQ(evidence.candidates[1].exposed_ns_median, 0);
-  EXPECT_EQ(evidence.candidates[2].exposed_ns_median, 4'000'000 - 4 * 510'000);
+  EXPECT_NEAR(static_cast<double>(evidence.candidates[2].exposed_ns_median), 4'000'000 - 4 * 510'000, 2000);
   EXPECT_EQ(chosen_threads(evidence), 2);
   EXPECT_THAT(choose(evidence, kWorkload).reason, HasSubstr("hides behind 4 training steps"));
 }
@@ -129,8 +129,8 @@ TEST(Choose, ASaferSplitMayBeFivePercentSlower) {
   EXPECT_EQ(chosen_threads(pools(513'000)), 6);
   EXPECT_THAT(
       choose(pools(513'000), kWorkload).reason,
-      HasSubstr("\"pool 4\" takes 2.0 ms, but if training is 1.5 times as fast, or the step 1.5 times as "
-                "long, it loses 42.9 % to the best split, and this one 0.0 %"));
+      HasSubstr("\"pool 4\" had the shortest period in the search, but if training is 1.5 times as fast, or "
+                "the step 1.5 times as long, it loses 42.9 % to the best split, and this one 0.0 %"));
   EXPECT_EQ(chosen_threads(pools(530'000)), 4) << "6 % is too much";
   const Workload waits = in_mode(Mode::wait);
   EXPECT_EQ(choose(evidence_of({{4, 3'500'000, 125'000}, {6, 500'000, 900'000}}, 0.0001, waits), waits)
@@ -167,8 +167,8 @@ TEST(Choose, SaysWhyInWords) {
   EXPECT_THAT(
       reason(evidence_of({{8, 3'000'000}, {4, 3'045'000}})),
       HasSubstr(
-          "The split \"pool 4\" is preferred. In the search its period, 3.0 ms, was within 2.0 % of the "
-          "shortest that a plan can express, 3.0 ms for \"pool 8\""));
+          "The split \"pool 4\" is preferred. It takes 3.0 ms. In the search its period was within 2.0 % of "
+          "the shortest that a plan can express, that of \"pool 8\""));
   EXPECT_THAT(reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})), HasSubstr("had the shortest period"));
   EXPECT_THAT(
       reason(evidence_of({{8, 1'000'000}, {4, 2'000'000}})),
@@ -262,6 +262,14 @@ TEST(Choose, TheChoiceIsEstimatedByVisitsThatCameAfterIt) {
       << "the table has what the choice rests on";
   EXPECT_EQ(evidence.candidates[1].step_ns_median,
             evidence_of({{8, 1'000'000}, {4, 1'100'000}}).candidates[1].step_ns_median);
+}
+
+TEST(Choose, APeriodThatTheCheckContradictsIsNotQuoted) {
+  EXPECT_THAT(choose(estimated_evidence(1'000'000, 1'050'000), kWorkload).reason,
+              HasSubstr("had the shortest period in the search, 999.8 us. "));
+  const std::string disturbed = choose(estimated_evidence(800'000, 900'000), kWorkload).reason;
+  EXPECT_THAT(disturbed, HasSubstr("in the search. It takes 800.0 us by the visits after the choice. "));
+  EXPECT_THAT(disturbed, Not(HasSubstr("999.8 us")));
 }
 
 TEST(Choose, ARunnerUpThatIsNotSurelyFasterChangesNothingAndTheReasonSaysSo) {

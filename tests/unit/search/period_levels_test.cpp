@@ -39,5 +39,25 @@ TEST(PeriodOfVisit, TheErrorIsThatOfTheSideThatMakesThePeriod) {
   EXPECT_NEAR(period_of_visit(hidden, waits).error, 0.0831 * 100 / 600, 1e-4);
 }
 
+TEST(FittedTimes, MakeThePeriodWhateverTheDriftAndWhateverIsCopied) {
+  // In the second round all takes 1.5 times as long. The copies of 20 stay as they are.
+  const Schedule waits{.mode = Mode::wait, .update_interval = 2, .parameters_ns = 20};
+  Evidence evidence;
+  evidence.candidates.resize(2);
+  evidence.candidates[1].id = 1;
+  for (const auto& [id, round, step, training] :
+       {std::tuple(0, 0, 400, 90), std::tuple(1, 0, 100, 240), std::tuple(1, 1, 150, 360)})
+    evidence.samples.push_back({id, round, {.step_ns = step, .training_ns = training}});
+  const auto visits = visits_of(evidence, waits, VisitsOf::search);
+  const Levels levels = levels_of(evidence, visits);
+  const auto times = fitted_times(visits, levels, waits);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_DOUBLE_EQ(times[i].period, levels.of(i));
+    EXPECT_NEAR(period_of(times[i].training, times[i].step, waits), levels.of(i), 1e-9);
+  }
+  EXPECT_NEAR(times[1].step / times[1].training, 100.0 / 240, 1e-9);
+  EXPECT_GT(times[0].step, 450) << "its only visit was in the fast round";
+}
+
 }  // namespace
 }  // namespace zf
