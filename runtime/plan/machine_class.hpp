@@ -33,8 +33,8 @@ struct Allocation {
   std::optional<std::uint64_t> memory_bytes;
   std::vector<std::string>
       notes;  ///< one sentence each, such as: a rank is far from its GPU, cores stay idle because of a quota
-  /// Neighbours share the CPUs: there is a quota, and no cpuset narrower than the node. Homes may overlap,
-  /// and no thread is pinned to a single PU.
+  /// Neighbours share the CPUs: a quota pays for a part of them (os/shared_cpus.hpp). Homes may overlap, and
+  /// no thread is pinned to a single PU.
   bool shared_cpus = false;
   bool operator==(const Allocation&) const = default;
 };

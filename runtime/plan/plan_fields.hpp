@@ -49,6 +49,7 @@ void fields(Io& io, Struct& intent) {
   io.optional("pool_kind", intent.pool_make);
   io.optional("for", intent.for_deepspeed, Word{"deepspeed"});
   io.optional("isolated", intent.isolated);
+  io.optional("own_cpus", intent.own_cpus);
   io.required("shared", intent.shared);
   io.required("state_format", intent.state_format);
   io.optional("gpus_per_rank", intent.gpus_per_rank, Whole{1, 4096});

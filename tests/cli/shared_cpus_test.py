@@ -1,4 +1,4 @@
-"""CPUs that neighbours share: a CPU quota and no cpuset. Two pods of a made-up node, and a real control group."""
+"""CPUs that neighbours share: a CPU quota for a part of them. Pods of a made-up node, and a real control group."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import pathlib
 import unittest
 
 from node_folder import NodeFolder, eight_gpus, nodes_of, two_packages
-from zf_cli import BINARY, DONE, INFEASIBLE, CommandTest, parse_cpus
+from zf_cli import BINARY, DONE, INFEASIBLE, CommandTest, parse_cpus, print_cpus
 
 PACKAGES = two_packages(32)
 NODES = nodes_of(PACKAGES)
@@ -64,6 +64,75 @@ class TwoPodsOfANode(CommandTest):
             self.assert_exit(self.run_tune("export", "plan.json", "--for", consumer), DONE)
 
 
+class TwoPodsInASharedPool(CommandTest):
+    """The static policy has given away CPUs 2-9 and 66-73. What is left is the cpuset of all pods with a quota."""
+
+    POOL = "0-1,10-65,74-127"
+
+    def setUp(self):
+        super().setUp()
+        for pod, minor in (("a", 0), ("b", 1)):
+            self.make_pod(pod, "800000 100000", [f"/dev/nvidia{minor}"])
+        if not json.loads(self.run_tune("probe", "--sysroot", "a", "--format", "json").stdout)["gpus"]:
+            self.skipTest("this hwloc finds no PCI devices in a folder")
+
+    def make_pod(self, pod: str, quota: str, device_nodes=("/dev/nvidia0",), cpus=POOL):
+        NodeFolder(PACKAGES, NODES, eight_gpus(NODES), list(device_nodes)).write(self.folder / pod)
+        files = QUOTA_FILES | {"sys/fs/cgroup/pod/cpu.max": quota, "sys/fs/cgroup/pod/cpuset.cpus.effective": cpus,
+                               "proc/self/status": f"Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t0-1"}
+        self.write_files({f"{pod}/{path}": text + "\n" for path, text in files.items()})
+
+    def near_gpus(self) -> str:
+        return print_cpus(parse_cpus(self.POOL) & parse_cpus(NODES[0]))
+
+    def test_both_have_all_of_it_that_is_near_their_gpus(self):
+        for pod in "ab":
+            plan = self.make_plan("--sysroot", pod, "--ranks", "1", "--mode", "overlap")
+            self.assert_sound(plan)
+            self.assertTrue(plan["allocation"]["shared_cpus"])
+            rank = plan["ranks"][0]
+            for side in ("home", "training", "optimizer"):
+                self.assertEqual(rank[side]["cpus"], self.near_gpus())
+            self.assertEqual((rank["training"]["threads"], rank["optimizer"]["threads"]), (4, 4))
+
+    def test_a_cpuset_with_no_quota_or_one_for_nearly_all_of_it_is_the_pods_own(self):
+        for quota, notes in (("max 100000", 0), ("1600000 100000", 0), ("1500000 100000", 1)):
+            with self.subTest(quota=quota):
+                self.make_pod("c", quota, cpus="2-9,66-73")
+                plan = self.make_plan("--sysroot", "c", "--ranks", "1", "--mode", "overlap")
+                self.assert_sound(plan)
+                self.assertNotIn("shared_cpus", plan["allocation"])
+                said = " ".join(plan["allocation"].get("notes", []))
+                self.assertEqual(said.count("so they count as this job's own"), notes, said)
+
+    def test_allowed_makes_the_cpus_the_jobs_own_also_where_it_names_all_and_where_the_plan_moves(self):
+        named = self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", self.POOL)
+        moved = self.make_plan("--sysroot", "b", "--from", "plan.json", name="moved.json")
+        for plan in (named, moved):
+            self.assert_sound(plan)
+            self.assertNotIn("shared_cpus", plan["allocation"])
+            self.assertTrue(plan["intent"]["own_cpus"])
+            self.assertNotIn("threads", plan["ranks"][0]["optimizer"])
+        self.assertNotIn("neighbours", self.run_tune("check", "--sysroot", "a", "--no-gpus").stdout)
+        said = " ".join(self.run_tune("doctor", "--sysroot", "a", "--plan", "plan.json").stdout.split())
+        self.assertIn("note: neighbours: ", said)
+        self.assertIn("because --allowed said that they are its own", said)
+        self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", self.POOL, "--for", "deepspeed")
+
+    def test_publish_keeps_the_jobs_own_cpus(self):
+        named = self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", self.POOL)
+        (self.folder / "plans").mkdir()
+        (self.folder / "plan.json").rename(self.folder / f"plans/{named['machine']['fingerprint']}.json")
+        self.write_files({"b/sys/devices/system/cpu/isolated": "12\n"})
+        result = self.run_tune("publish", "--sysroot", "b", "--plans", "plans", "--to", "-")
+        self.assert_exit(result, DONE)
+        published = json.loads(result.stdout)
+        self.assert_sound(published)
+        self.assertNotEqual(published["ranks"], named["ranks"], "CPU 12 is left out")
+        self.assertNotIn("shared_cpus", published["allocation"])
+        self.assertTrue(published["intent"]["own_cpus"])
+
+
 class JobInARealControlGroup(CommandTest):
     """A quota of one CPU, and all CPUs of the machine."""
 
@@ -111,6 +180,16 @@ class JobInARealControlGroup(CommandTest):
         everything = plan["ranks"][0]["home"]["cpus"]
         self.assertEqual(report["training"], everything)
         self.assertEqual(set(report["threads"]), {everything}, "a thread of the pool is pinned")
+
+    def test_exec_obeys_a_plan_that_says_the_cpus_are_the_jobs_own(self):
+        everything = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        plan = self.make_plan("--allowed", everything, "--mode", "overlap", preexec_fn=self.enter)
+        self.assertNotIn("shared_cpus", plan["allocation"])
+        result = self.run_inside("exec", "--plan", "plan.json", "--", str(BUILD / "bin/test-rank"))
+        self.assert_exit(result, DONE)
+        self.assertNotIn("neighbours", result.stderr)
+        pool = plan["ranks"][0]["optimizer"]["cpus"]
+        self.assertEqual(json.loads(result.stdout)["threads"].count(pool), 1 + len(parse_cpus(pool)), "and the watch")
 
     def test_exec_tells_of_neighbours_if_the_plan_pins(self):
         self.make_plan("--allowed", str(min(os.sched_getaffinity(0))))

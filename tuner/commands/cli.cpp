@@ -124,7 +124,8 @@ std::vector<OptionSpec> machine_options() {
       {"sysroot", 0, "DIR",
        "use another machine: a folder that holds its /proc and /sys (default: /; e.g. capture)"},
       {"allowed", 0, "LIST",
-       "use only these CPUs, given as OS indexes (default: all that are allowed; e.g. 0,4-11)"},
+       "use only these CPUs, given as OS indexes; they are the job's own, also if its CPU quota is smaller "
+       "(default: all that are allowed; e.g. 0,4-11)"},
       {"mems", 0, "LIST",
        "use only the memory of these NUMA nodes, which may be HBM or CXL nodes (default: all that are "
        "allowed; e.g. 0)"},

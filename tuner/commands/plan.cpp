@@ -103,6 +103,7 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
   MachineSource source = source_for_planning(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
+  source.own_cpus = plan.intent.own_cpus;
   const Machine machine = read_machine_and_ask_nvml(source);
   const Environment environment = Environment::of_this_process();
   const GpuShare share = gpu_share_argument(arguments);

@@ -119,6 +119,7 @@ Exit trial_run(const Arguments& arguments) {
   const Plan from = load_plan(path);
   MachineSource source;
   source.keep_isolated = from.intent.isolated;
+  source.own_cpus = from.intent.own_cpus;
   const bool quiet = arguments.has("quiet");
   if (!output.file().is_stdout()) {
     request.file = trial_file_of(output.file().name());

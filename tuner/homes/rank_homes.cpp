@@ -9,6 +9,7 @@
 #include "gpus/spread.hpp"
 #include "homes/deepspeed_homes.hpp"
 #include "homes/shared_homes.hpp"
+#include "os/shared_cpus.hpp"
 
 namespace zf {
 namespace {
@@ -109,6 +110,7 @@ RankHomes with_quota_and_gpus(const Machine& machine, const RankGpus& gpus, std:
     ranks.notes.push_back(gpus.spread_note);
   if (!note.empty()) ranks.notes.push_back(note);
   if (ranks.homes.front().shared_cpus.empty()) {
+    if (auto own = nearly_whole_quota_note(machine.allowed)) ranks.notes.push_back(*std::move(own));
     limit_to_quota(machine, ranks);
   } else {
     ranks.notes.push_back(shared_homes_note(ranks.homes, machine.allowed));

@@ -104,9 +104,10 @@ std::string shared_homes_note(const std::vector<Home>& homes, const Allowed& all
 void refuse_shared_cpus_for_deepspeed(const Allowed& allowed) {
   throw Error(
       Exit::infeasible,
-      format_text("--for deepspeed: neighbours share these CPUs, because {} comes without a cpuset, and "
-                  "DeepSpeed divides the CPUs of a rank",
-                  quota_in_words(allowed)),
+      format_text(
+          "--for deepspeed: neighbours share these CPUs, because {} pays for fewer than the {} allowed, and "
+          "DeepSpeed divides the CPUs of a rank",
+          quota_in_words(allowed), allowed.cpus.size()),
       "leave out --for deepspeed, or name this job's own CPUs with --allowed");
 }
 

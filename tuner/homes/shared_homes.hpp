@@ -1,6 +1,5 @@
-// The homes of ranks whose CPUs neighbours share: a quota says how much CPU time the job has, and nothing
-// says on which CPUs (os/shared_cpus.hpp). If homes were cut as usual, every job of the node would take the
-// same cores. Pure.
+// The homes of ranks whose CPUs neighbours share: a quota pays for a part of them (os/shared_cpus.hpp). If
+// homes were cut as usual, every job of the node would take the same cores. Pure.
 #pragma once
 
 #include <vector>

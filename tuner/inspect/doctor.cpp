@@ -61,7 +61,7 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
   }
   patient.allowed = read_allowed(sysroot);
   patient.isolated = read_isolated_cpus(sysroot);
-  patient.allowed.shared_cpus = neighbours_share(patient.allowed, patient.isolated.all());
+  patient.allowed.shared_cpus = neighbours_share(patient.allowed, patient.isolated);
   if (sysroot.is_this_machine()) patient.environment = Environment::of_this_process();
   patient.allowed.more_cpus = how_to_get_cpus(patient.environment, patient.allowed);
   patient.binding = readable_binding(patient.environment);

@@ -90,14 +90,20 @@ std::vector<Finding> neighbour_findings(const Patient& patient) {
   const bool pins = (patient.plan || patient.binding) && !known;
   std::string what = format_text("neighbours share these CPUs ({})", print(patient.allowed.cpus));
   if (patient.allowed.shared_cpus)
-    what += format_text(": {} allows the time of {:.4g} of them, and no cpuset says which",
-                        patient.allowed.cpu_quota_path, *patient.allowed.cpu_quota);
+    what += format_text(": {} allows the time of {:.4g} of them", patient.allowed.cpu_quota_path,
+                        *patient.allowed.cpu_quota);
+  if (pins && patient.plan && patient.plan->intent.own_cpus)
+    return {{Severity::note,
+             what + "; the plan pins threads to some of them, because --allowed said that they are its own",
+             "if other jobs use them, make a plan without --allowed"}};
   if (pins)
     return {{Severity::warning, what + "; the plan pins threads to some of them, as other jobs may do",
-             "zf-tune plan --from PLAN -o PLAN lets the threads run on all CPUs near their GPU"}};
+             "zf-tune plan --from PLAN -o PLAN lets the threads run on all CPUs near their GPU; with "
+             "--allowed LIST "
+             "it takes them as this job's own"}};
   return {{Severity::note, what + (known ? "; the plan pins no thread to a few of them" : ""),
            "CPUs of its own make a job's step steady: Kubernetes' static CPU policy with a whole number of "
-           "CPUs, docker --cpuset-cpus"}};
+           "CPUs, docker --cpuset-cpus without --cpus"}};
 }
 
 std::vector<Finding> isolated_findings(const Patient& patient) {

@@ -79,6 +79,7 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
   source.with_io = false;
   source.with_speeds = false;   // they change, and every rank must see the same
   source.keep_isolated = true;  // launchers' masks have them: they are left out below
+  source.own_cpus = plan.intent.own_cpus;
   Target target{read_machine(source), {}};
   Machine& machine = target.machine;
   machine.topology.gpus = planned_gpus(plan, machine.topology);
@@ -210,7 +211,8 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
     return retargeted(plan, rank, ranks, request, environment, true);
   if (fit == AllocationFit::as_planned) {
     ResolvedBinding planned = bound_by(plan, binding_of(plan, rank));
-    if (rank == 0 && !plan.allocation.shared_cpus && neighbours_share(seen, isolated.all()))
+    const bool pins = !plan.allocation.shared_cpus && !plan.intent.own_cpus;
+    if (rank == 0 && pins && neighbours_share(seen, isolated))
       planned.notes.emplace_back(kPinnedAmongNeighbours);
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;

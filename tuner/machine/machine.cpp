@@ -98,7 +98,9 @@ Machine read_machine(const MachineSource& source) {
   if (source.topology.empty() && source.with_speeds)
     divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology),
                           speed_rules_of(source.sysroot));
-  machine.allowed.shared_cpus = neighbours_share(machine.allowed, machine.isolated.all());
+  const bool shared = neighbours_share(machine.allowed, machine.isolated);
+  machine.allowed.own_by_name = shared && (source.own_cpus || source.allowed);
+  machine.allowed.shared_cpus = shared && !machine.allowed.own_by_name;
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   machine.allowed.more_cpus = how_to_get_cpus(

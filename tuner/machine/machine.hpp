@@ -21,6 +21,7 @@ struct MachineSource {
   SysRoot sysroot;                              ///< this machine, or the /proc and /sys of another one
   std::optional<CpuSet> allowed;                ///< --allowed: use only these CPUs
   std::optional<NodeSet> mems;                  ///< --mems: use memory of only these nodes
+  bool own_cpus = false;                        ///< the CPUs are the job's own, as --allowed makes them
   bool keep_isolated = false;                   ///< --isolated: isolated CPUs are allowed like others
   bool with_speeds = true;                      ///< CPU kinds tell which cores are fast today
   bool with_io = true;                          ///< see TopologySource

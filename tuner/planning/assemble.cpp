@@ -95,6 +95,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   plan.workload = workload;
   plan.intent = intent_of(split);
   plan.intent.isolated = machine.keeps_isolated;
+  plan.intent.own_cpus = machine.allowed.own_by_name;
   std::vector<std::size_t> with_one_core;
   for (std::size_t rank = 0; rank < split.ranks.size(); ++rank) {
     plan.ranks.push_back(binding_of_split(static_cast<int>(rank), split.ranks[rank]));

@@ -45,6 +45,7 @@ Plan with_facts_of_node(const Plan& plan, const Machine& node) {
   if (as_before && !has_fast_cores_of_today(node.topology)) return plan;
   Machine planned = node;
   planned.allowed = planned_allowed(plan.allocation);
+  planned.allowed.own_by_name = plan.intent.own_cpus;
   planned.keeps_isolated = plan.intent.isolated;
   if (!planned.keeps_isolated) leave_out_isolated(planned.allowed, node.isolated);
   planned.topology.gpus = planned_gpus(plan, node.topology);

@@ -15,7 +15,8 @@ std::optional<std::string> better_homes_note(const Plan& plan, const Machine& ma
   planned.keeps_isolated = plan.intent.isolated;
   if (planned.allowed.cpus != plan.allocation.cpus) return std::nullopt;
   if (plan.allocation.shared_cpus) return std::nullopt;  // its homes are all that the ranks can have
-  if (machine.allowed.shared_cpus) return kPinnedAmongNeighbours;
+  planned.allowed.shared_cpus = machine.allowed.shared_cpus && !plan.intent.own_cpus;
+  if (planned.allowed.shared_cpus) return kPinnedAmongNeighbours;
   planned.topology.gpus = planned_gpus(plan, machine.topology);
   const RankGpus gpus = moved_gpus({}, planned.topology, plan, plan.workload.ranks);
   Plan moved;

@@ -20,7 +20,7 @@ Plan full_plan() {
   demand.parallel_ns = 7;
   demand.first_group_share = demand.last_forward_share = 0.125;
   demand.last_gradient_ns = 9;
-  plan.intent.for_deepspeed = plan.intent.isolated = true;
+  plan.intent.for_deepspeed = plan.intent.isolated = plan.intent.own_cpus = true;
   const RankGpu gpu{"0000:3b:00.0", Node{1}, parse_cpu_list("31-38", "test"), 3, "GPU-3b", 2};
   plan.ranks[1].gpu = plan.ranks[1].spread_gpu = gpu;
   plan.ranks[1].more_gpus = {gpu};
