@@ -1,10 +1,12 @@
 #include "launchers/core_shortage.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "launchers/launcher.hpp"
 
 namespace zf {
 namespace {
@@ -53,7 +55,14 @@ CoreShortage impossible(std::size_t ranks, std::size_t cores, const Allowed& all
 }  // namespace
 
 std::string how_to_unbind(const Environment& environment) {
-  if (environment.get("SLURM_JOB_ID")) return "srun --cpu-bind=none";
+  const bool in_slurm = environment.get("SLURM_JOB_ID").has_value();
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.unbind == nullptr || !environment.get(launcher.rank)) continue;
+    if (in_slurm && std::string_view(launcher.rank) == "PMI_LOCAL_RANK")
+      continue;  // srun sets it for Cray MPICH
+    return launcher.unbind;
+  }
+  if (in_slurm) return "srun --cpu-bind=none";
   if (environment.get("OMPI_COMM_WORLD_RANK")) return "mpirun --bind-to none";
   if (environment.get("TORCHELASTIC_RUN_ID")) return "torchrun without --numa-binding";
   return "a start without taskset, numactl -C or the like";

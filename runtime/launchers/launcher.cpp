@@ -13,20 +13,32 @@ constexpr std::array kLaunchers{
     // Open MPI
     Launcher{.rank = "OMPI_COMM_WORLD_LOCAL_RANK",
              .counts = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+             .unbind = "mpirun --bind-to none",
              .may_bind_each_rank = true},
     // Intel MPI, MPICH
-    Launcher{.rank = "MPI_LOCALRANKID", .counts = {"MPI_LOCALNRANKS"}, .may_bind_each_rank = true},
+    Launcher{.rank = "MPI_LOCALRANKID",
+             .counts = {"MPI_LOCALNRANKS"},
+             .unbind = "mpiexec -bind-to none (Intel MPI: I_MPI_PIN=off)",
+             .may_bind_each_rank = true},
     // MVAPICH2
     Launcher{.rank = "MV2_COMM_WORLD_LOCAL_RANK",
              .counts = {"MV2_COMM_WORLD_LOCAL_SIZE"},
+             .unbind = "MV2_ENABLE_AFFINITY=0",
              .may_bind_each_rank = true},
     // MPICH by PMI, Cray MPICH
-    Launcher{.rank = "PMI_LOCAL_RANK", .counts = {"PMI_LOCAL_SIZE"}, .may_bind_each_rank = true},
+    Launcher{.rank = "PMI_LOCAL_RANK",
+             .counts = {"PMI_LOCAL_SIZE"},
+             .unbind = "mpiexec -bind-to none",
+             .may_bind_each_rank = true},
     // Cray PALS
-    Launcher{.rank = "PALS_LOCAL_RANKID", .counts = {"PALS_LOCAL_SIZE"}, .may_bind_each_rank = true},
+    Launcher{.rank = "PALS_LOCAL_RANKID",
+             .counts = {"PALS_LOCAL_SIZE"},
+             .unbind = "mpiexec --cpu-bind none",
+             .may_bind_each_rank = true},
     // jsrun of LSF
     Launcher{.rank = "JSM_NAMESPACE_LOCAL_RANK",
              .counts = {"JSM_NAMESPACE_LOCAL_SIZE"},
+             .unbind = "jsrun --bind none",
              .may_bind_each_rank = true,
              .may_start_launchers = true},
     // Flux. A batch script has none of these: flux-environment(7), "initial program environment".
@@ -34,6 +46,7 @@ constexpr std::array kLaunchers{
              .counts = {"FLUX_JOB_SIZE", "FLUX_JOB_NNODES"},
              .rule = CountRule::quotient,
              .job = {"FLUX_JOB_ID"},
+             .unbind = "flux run -o cpu-affinity=off",
              .may_bind_each_rank = true,
              .may_start_launchers = true},
     // Slurm. Its variables also tell how it binds: launch/slurm_masks.hpp.

@@ -22,6 +22,7 @@ struct Launcher {
   CountRule rule = CountRule::first_set;
   std::array<const char*, 2> job = {};  ///< tell its rank from the same rank of another step or job
   const char* asked_count = nullptr;    ///< how many ranks the user asked for on each node
+  const char* unbind = nullptr;         ///< how to start its ranks without masks of their own
   bool may_bind_each_rank = false;      ///< may give each rank a mask of its own, and no variable tells
   bool may_start_launchers = false;     ///< if it starts one process, that may be torchrun
 };

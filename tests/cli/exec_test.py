@@ -9,7 +9,18 @@ import subprocess
 import time
 
 from permissions import has_memory_policies, need_memory_policies
-from zf_cli import BINARY, DONE, INFEASIBLE, RUNTIME_ERROR, STALE, USAGE, CommandTest, clean_environment, parse_cpus
+from zf_cli import (
+    BINARY,
+    DONE,
+    INFEASIBLE,
+    RUNTIME_ERROR,
+    STALE,
+    USAGE,
+    CommandTest,
+    clean_environment,
+    parse_cpus,
+    print_cpus,
+)
 
 CPUS_ALLOWED = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -403,6 +414,40 @@ class Exec(CommandTest):
                 self.assert_exit(self.run_exec("true", plan="two.json", options=["--cpus", "rank"], before=mask,
                                                **variables), DONE)
             self.assert_exit(self.run_exec("true", plan="two.json", **(job | by_mpi)), DONE)
+
+    def test_masks_of_slurm_that_overlap_are_divided_and_leave_no_cpu_idle(self):
+        """Rank 0 has one CPU. Rank 1 has that and another one, sees all homes, and must not keep its planned one."""
+        self.need_two_cpus()
+        first, second = sorted(os.sched_getaffinity(0))[:2]
+        plan = self.make_plan("--ranks", "2", "--allowed", f"{first},{second}", name="two.json")
+        task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2",
+                "SLURM_CPU_BIND_TYPE": "mask_cpu:"}
+        planned = [rank["home"]["cpus"] for rank in plan["ranks"]]
+        both = {first, second}
+        for masks, homes in (([{second}, both], [second, first]), ([{first}, both], [first, second])):
+            listed = ",".join(hex(sum(1 << cpu for cpu in mask)) for mask in masks)
+            for rank, mask in enumerate(masks):
+                with self.subTest(masks=masks, rank=rank, planned=planned):
+                    result = self.run_exec(*CPUS_ALLOWED, plan="two.json", before=["taskset", "-c", print_cpus(mask)],
+                                           **task, SLURM_LOCALID=str(rank), SLURM_CPU_BIND_LIST=listed)
+                    self.assert_exit(result, DONE)
+                    self.assertEqual(parse_cpus(result.stdout.split()[1]), {homes[rank]})
+        for rank in "01":
+            result = self.run_exec("true", plan="two.json", before=["taskset", "-c", str(first)], **task,
+                                   SLURM_LOCALID=rank, SLURM_CPU_BIND_LIST=hex(1 << first))
+            self.assert_refused(result, INFEASIBLE, "2 ranks have 1 core", "each needs one of its own")
+
+    def test_masks_of_mpi_that_no_variable_lists_name_the_launchers_option_first(self):
+        self.need_two_cpus()
+        self.make_plan("--ranks", "2", name="two.json")
+        mask = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+        open_mpi = {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        mpich = {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+        for variables, first in ((open_mpi, "start with mpirun --bind-to none"),
+                                 (mpich, "start with mpiexec -bind-to none")):
+            result = self.run_exec("true", plan="two.json", before=mask, **variables)
+            self.assert_refused(result, STALE, first, "--cpus job", "--cpus rank")
+            self.assertIn(f"; {first}", result.stderr)
 
     def test_memory_is_preferred_on_the_homes_nodes(self):
         result = self.run_exec("sh", "-c", "head -n 1 /proc/self/numa_maps")

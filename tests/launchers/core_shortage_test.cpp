@@ -47,8 +47,17 @@ TEST(CoreShortage, TheOptionIsThatOfTheLauncherThatWasFound) {
       without(ExclusionReason::cgroup_cpuset, "/sys/fs/cgroup/kubepods/pod/cpuset.cpus");
   EXPECT_THAT(how_to_get_cpus(kSlurm, in_cpuset),
               AllOf(HasSubstr("--cpus-per-task"), Not(HasSubstr("--cpu-bind"))));
-  EXPECT_EQ(how_to_get_cpus(environment_with({{"OMPI_COMM_WORLD_RANK", "0"}}), masked),
-            "mpirun --bind-to none");
+  const auto remedy = [&](const char* variable, const char* job = "ZF_NO_JOB") {
+    return how_to_get_cpus(environment_with({{variable, "0"}, {job, "7"}}), masked);
+  };
+  EXPECT_EQ(remedy("OMPI_COMM_WORLD_RANK"), "mpirun --bind-to none");
+  EXPECT_EQ(remedy("OMPI_COMM_WORLD_LOCAL_RANK"), "mpirun --bind-to none");
+  EXPECT_THAT(remedy("OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_JOB_ID"), HasSubstr("mpirun --bind-to none"));
+  EXPECT_THAT(remedy("MPI_LOCALRANKID"),
+              AllOf(HasSubstr("mpiexec -bind-to none"), HasSubstr("I_MPI_PIN=off")));
+  EXPECT_EQ(remedy("PMI_LOCAL_RANK"), "mpiexec -bind-to none");
+  EXPECT_THAT(remedy("PMI_LOCAL_RANK", "SLURM_JOB_ID"), HasSubstr("srun --cpu-bind=none"));
+  EXPECT_EQ(remedy("FLUX_TASK_LOCAL_ID"), "flux run -o cpu-affinity=off");
   EXPECT_EQ(how_to_get_cpus(environment_with({{"TORCHELASTIC_RUN_ID", "x"}}), masked),
             "torchrun without --numa-binding");
   EXPECT_THAT(how_to_get_cpus({}, masked), HasSubstr("taskset"));

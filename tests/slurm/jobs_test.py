@@ -66,6 +66,14 @@ class Jobs(SlurmTest):
             as_user {RANKS} bash -c "$show" | sort""")
         self.assertEqual(said, "ran as:0\nran as:1\n")
 
+    def test_masks_that_overlap_are_divided(self):
+        """Task 0 has CPU 1 alone; task 1 has both CPUs, and must leave that one to it."""
+        said = self.here("""
+            class_plan --ranks 2
+            show='zf-tune exec -q -- grep Cpus_allowed_list /proc/self/status'
+            as_user srun -N1 -n2 --exclusive --label --cpu-bind=mask_cpu:0x2,0x3 $show | sort""")
+        self.assertEqual([line.split()[-1] for line in said.splitlines()], ["1", "0"], said)
+
     def test_second_component_of_a_heterogeneous_job_finds_its_plan(self):
         """Its Prolog publishes by a number that its tasks do not have in SLURM_JOB_ID."""
         nodes = "".join(f"NodeName={name} CPUs=2 RealMemory=500\n" for name in ("n1", "n2"))

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "gpus/spread.hpp"
 #include "homes/deepspeed_homes.hpp"
+#include "homes/mask_parts.hpp"
 #include "homes/shared_homes.hpp"
 #include "os/shared_cpus.hpp"
 
@@ -139,13 +140,22 @@ RankHomes rank_homes(const Machine& machine, const RankGpus& gpus) {
 }
 
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks) {
-  std::vector<Home> homes;
-  for (std::size_t rank = 0; rank < masks.size(); ++rank) {
+  std::vector<CpuSet> usable;
+  for (const CpuSet& mask : masks) {
     Allowed own = machine.allowed;
-    own.cpus = own.cpus & masks[rank];
+    own.cpus = own.cpus & mask;
     if (!machine.keeps_isolated) leave_out_isolated(own, machine.isolated);
-    const Preference preference = preference_for(machine.topology, gpus, rank);
-    homes.push_back(homes_of(machine.topology, own, {preference}).front());
+    usable.push_back(own.cpus);
+  }
+  const std::vector<Preference> preferences = preferences_of(machine, gpus);
+  std::vector<Home> homes(masks.size());
+  for (const MaskPart& part : mask_parts(machine.topology, usable, preferences, machine.allowed)) {
+    Allowed own = machine.allowed;
+    own.cpus = part.cpus;
+    std::vector<Preference> of_part;
+    for (const std::size_t rank : part.ranks) of_part.push_back(preferences[rank]);
+    const std::vector<Home> found = homes_of(machine.topology, own, of_part);
+    for (std::size_t i = 0; i < found.size(); ++i) homes[part.ranks[i]] = found[i];
   }
   return with_quota_and_gpus(machine, gpus, std::move(homes));
 }

@@ -27,8 +27,10 @@ std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& g
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
 /// Does the same with each home inside the mask that a launcher gave its rank. There are as many masks as
-/// `gpus`, and they are disjoint. Leaves out isolated CPUs, unless the machine keeps them or a mask has no
-/// others. Throws Error(infeasible) if no CPU of a mask is allowed.
+/// `gpus`. Ranks with one mask divide it among themselves, and masks that overlap are divided as mask_parts()
+/// does. Leaves out isolated CPUs, unless the machine keeps them or a mask has no others. Throws
+/// Error(infeasible) if no CPU of a mask is allowed, or if ranks have fewer cores in their masks than they
+/// are.
 RankHomes rank_homes_within(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& masks);
 
 /// Does the same with the homes of deepspeed_homes(), which do not depend on GPUs. Throws Error(infeasible)

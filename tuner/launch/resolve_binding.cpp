@@ -1,6 +1,7 @@
 #include "launch/resolve_binding.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "base/cpu_list.hpp"
@@ -14,6 +15,7 @@
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
 #include "launchers/core_shortage.hpp"
+#include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
 #include "machine/machine.hpp"
 #include "os/machine_identity.hpp"
@@ -27,14 +29,15 @@ namespace {
 
 /// Returns advice for the launcher if it bound this process but not the whole job; else an empty string.
 /// Init's mask lacks the CPUs of isolcpus=, so their absence is not the launcher's doing.
-std::string launcher_advice(const Allowed& allowed, const CpuSet& isolated, int ranks) {
+std::string launcher_advice(const Allowed& allowed, const CpuSet& isolated, int ranks,
+                            const Environment& environment) {
   const auto by_mask = [&](const Exclusion& e) {
     return e.reason == ExclusionReason::affinity_mask && !isolated.contains(e.cpus);
   };
   const bool masked = std::any_of(allowed.exclusions.begin(), allowed.exclusions.end(), by_mask);
   if (ranks == 1 || !masked) return "";
-  return "; if these CPUs are for this rank alone, tell the launcher to bind nothing "
-         "(srun --cpu-bind=none, mpirun --bind-to none)";
+  return format_text("; if these CPUs are for this rank alone, tell the launcher to bind nothing ({})",
+                     how_to_unbind(environment));
 }
 
 /// Returns what this process could use if it had not been bound. Slurm's masks are parts of this.
@@ -65,6 +68,29 @@ bool gpus_are_planned(const Environment& environment, const Plan& plan) {
          });
 }
 
+/// Returns the variable that says how many ranks run here; an empty string if none does.
+std::string count_variable(const Environment& environment) {
+  const auto count = launched_ranks(environment);
+  return count ? count->variable : "";
+}
+
+/// Returns the masks that Slurm gave to the ranks of this node, if they are in force; else nothing. All ranks
+/// get the same answer.
+std::vector<CpuSet> masks_in_force(const Environment& environment, int rank, int ranks, const CpuSet& seen,
+                                   const CpuSet& of_job) {
+  std::vector<CpuSet> masks = slurm_masks(environment);
+  if (count_variable(environment) == "SLURM_STEP_TASKS_PER_NODE") masks = masks_of_tasks(masks, ranks);
+  return masks_are_in_force(masks, ranks, rank, seen, of_job) ? masks : std::vector<CpuSet>();
+}
+
+/// Returns whether a home of the plan has CPUs that a rank's mask lacks. Then no rank keeps its planned home:
+/// each decides alone, and one that sees all homes must come to the same answer as one that does not.
+bool lack_homes(const std::vector<CpuSet>& masks, const Plan& plan) {
+  CpuSet homes;
+  for (const RankBinding& rank : plan.ranks) homes |= rank.home.cpus;
+  return std::any_of(masks.begin(), masks.end(), [&](const CpuSet& mask) { return !mask.contains(homes); });
+}
+
 /// The machine to which a plan moves, and the masks that Slurm gave to the ranks; none: the plan divides the
 /// CPUs.
 struct Target {
@@ -86,11 +112,13 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
   const std::string more_cpus = how_to_get_cpus(environment, machine.allowed);
   Allowed of_job = allowed_to_job();
   of_job.cpus = of_job.cpus & machine.topology.cpus;
-  const auto masks = slurm_masks(environment);
-  if (!alone && ranks > 1 && masks_are_in_force(masks, ranks, rank, machine.allowed.cpus, of_job.cpus)) {
-    target.masks = masks;
-    machine.allowed = of_job;
-  }
+  if (!alone && ranks > 1)
+    target.masks = masks_in_force(environment, rank, ranks, machine.allowed.cpus, of_job.cpus);
+  // Ranks with one mask see the same CPUs, and the plan divides these as those of any job.
+  const bool differ =
+      std::ranges::adjacent_find(target.masks, std::ranges::not_equal_to()) != target.masks.end();
+  if (!differ) target.masks.clear();
+  if (differ) machine.allowed = of_job;
   machine.allowed.more_cpus = more_cpus;
   machine.keeps_isolated = plan.intent.isolated;
   // Masks leave them out one by one (rank_homes_within()).
@@ -100,7 +128,7 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
 
 /// Says to which CPUs the plan was moved, and why to these.
 std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& target, int rank, int ranks,
-                            const LaunchRequest& request) {
+                            const LaunchRequest& request, const Environment& environment) {
   const std::string named = request.plan_path.string();
   const auto noun = [](const CpuSet& cpus) { return cpus.size() == 1 ? "CPU" : "CPUs"; };
   const CpuSet& cpus = moved.allocation.cpus;
@@ -111,17 +139,22 @@ std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& t
   const Machine& machine = target.machine;
   if (!target.masks.empty()) {
     const CpuSet own = target.masks.at(static_cast<std::size_t>(rank)) & machine.allowed.cpus;
+    const auto sharing =
+        std::ranges::count_if(target.masks, [&](const CpuSet& mask) { return mask.intersects(own); });
+    const CpuSet& home = moved.ranks.at(static_cast<std::size_t>(rank)).home.cpus;
     return format_text(
-        "{} is fitted to the {} that Slurm gave to rank {}, {} (with srun --cpu-bind=none the plan divides "
+        "{} is fitted to the {} that Slurm gave to rank {}, {}{} (with srun --cpu-bind=none the plan divides "
         "the CPUs of the whole job)",
-        named, noun(own), rank, print(own));
+        named, noun(own), rank, print(own),
+        sharing > 1 ? format_text("; other ranks' masks overlap this one, and its home is {}", print(home))
+                    : "");
   }
   const bool others = moved.ranks.size() != plan.ranks.size();
   return format_text("{}, made for {}{}, is fitted to {}the {} allowed here, {}{}", named,
                      others ? print_count(plan.ranks.size(), "rank") + " and " : "",
                      print_cpus(plan.allocation.cpus),
                      others ? print_count(moved.ranks.size(), "rank") + " and " : "", noun(cpus), print(cpus),
-                     launcher_advice(machine.allowed, machine.isolated.isolated, ranks));
+                     launcher_advice(machine.allowed, machine.isolated.isolated, ranks, environment));
 }
 
 /// Returns a rank's binding by the plan, and which GPUs and how many cores all ranks have.
@@ -154,7 +187,7 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   if (alone) resolved.gpus = gpus_of_ranks(plan);
   resolved.binding.rank = rank;
   if (!fits_but_for_gpus)
-    resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request));
+    resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request, environment));
   for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
     if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
       continue;
@@ -171,15 +204,23 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   return resolved;
 }
 
-/// Returns the variable that says how many ranks run here; an empty string if none does.
-std::string count_variable(const Environment& environment) {
-  const auto count = launched_ranks(environment);
-  return count ? count->variable : "";
+/// Returns true if a launcher that gives ranks masks of their own has started this rank, and an affinity mask
+/// keeps CPUs of the job from it.
+bool is_bound_by_launcher(const EnvNumber& rank, const Environment& environment, const CpuSet& seen,
+                          const CpuSet& of_job) {
+  const auto may_bind = [](const std::string& variable) {
+    const Launcher* const launcher = launcher_of(variable);
+    return launcher != nullptr && launcher->may_bind_each_rank;
+  };
+  return seen != of_job && (may_bind(rank.variable) || may_bind(count_variable(environment)));
 }
 
 /// Returns the error of CPUs that may be the job's or one rank's alone. If all ranks share them and there are
-/// fewer than ranks, that is the likely fault: it begins with the ratio.
-Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& request) {
+/// fewer than ranks, that is the likely fault: it begins with the ratio. If a launcher has bound the rank,
+/// the first remedy is the launcher's: ranks may share a mask, and then neither --cpus job nor --cpus rank is
+/// right.
+Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& request,
+                     const std::string& unbind) {
   const std::size_t cpus = seen.cpus.size();
   const bool too_few = cpus < static_cast<std::size_t>(ranks);
   return {
@@ -188,11 +229,14 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
                   "this rank's alone",
                   too_few ? format_text("{} ranks have {}: ", ranks, print_count(cpus, "CPU")) : "",
                   print_cpus(seen.cpus), cpus == 1 ? "does" : "do", ranks, request.plan_path.string()),
-      format_text("{}give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
-                  "(a launcher that binds, or a container per rank), or --force to start unbound",
-                  too_few && !seen.more_cpus.empty()
-                      ? format_text("give the job more: {}; or ", seen.more_cpus)
-                      : "")};
+      format_text(
+          "{}{}give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
+          "(a launcher that binds, or a container per rank), or --force to start unbound",
+          unbind.empty() ? ""
+                         : format_text("start with {}, and the plan divides the job's CPUs; or ", unbind),
+          too_few && unbind.empty() && !seen.more_cpus.empty()
+              ? format_text("give the job more: {}; or ", seen.more_cpus)
+              : "")};
 }
 
 }  // namespace
@@ -205,6 +249,8 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   const Allowed of_job = allowed_to_job();
   const IsolatedCpus isolated = read_isolated_cpus(SysRoot());
   AllocationFit fit = allocation_fit_of(plan, ranks, seen, of_job, isolated.isolated);
+  const std::vector<CpuSet> masks = masks_in_force(environment, rank, ranks, seen.cpus, of_job.cpus);
+  if (fit == AllocationFit::as_planned && lack_homes(masks, plan)) fit = AllocationFit::new_homes;
   if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = AllocationFit::new_homes;
   if (fit == AllocationFit::as_planned && other_gpus)
@@ -217,12 +263,13 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }
-  if (fit == AllocationFit::new_homes || request.cpus_of == CpusOf::job ||
-      masks_are_in_force(slurm_masks(environment), ranks, rank, seen.cpus, of_job.cpus) ||
+  if (fit == AllocationFit::new_homes || request.cpus_of == CpusOf::job || !masks.empty() ||
       sees_cpus_of_slurm_job(environment, rank_here.variable, count_variable(environment), seen.cpus,
                              of_job.cpus))
     return retargeted(plan, rank, ranks, request, environment);
-  throw ambiguous_cpus(seen, ranks, request);
+  throw ambiguous_cpus(
+      seen, ranks, request,
+      is_bound_by_launcher(rank_here, environment, seen.cpus, of_job.cpus) ? how_to_unbind(environment) : "");
 }
 
 }  // namespace zf

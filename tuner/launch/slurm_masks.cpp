@@ -50,14 +50,16 @@ std::vector<CpuSet> slurm_masks(const Environment& environment) {
   return found;
 }
 
+std::vector<CpuSet> masks_of_tasks(const std::vector<CpuSet>& list, int tasks) {
+  std::vector<CpuSet> masks;
+  for (std::size_t task = 0; !list.empty() && task < static_cast<std::size_t>(tasks); ++task)
+    masks.push_back(list[task % list.size()]);
+  return masks;
+}
+
 bool masks_are_in_force(const std::vector<CpuSet>& masks, int ranks, int rank, const CpuSet& seen,
                         const CpuSet& of_job) {
   if (masks.size() != static_cast<std::size_t>(ranks) || rank < 0 || rank >= ranks) return false;
-  CpuSet taken;
-  for (const CpuSet& mask : masks) {
-    if (taken.intersects(mask)) return false;
-    taken |= mask;
-  }
   return (masks[static_cast<std::size_t>(rank)] & of_job) == seen;
 }
 

@@ -45,8 +45,16 @@ TEST(SlurmMasks, AreARanksOwnOnlyWhereAllAre) {
   EXPECT_TRUE(own({set("0-3"), set("4-9")}, 1, "4-7")) << "the job has no more";
   EXPECT_FALSE(own({set("0-3"), set("4-7")}, 0, "0-7")) << "nobody obeys them";
   EXPECT_FALSE(own({set("0-3"), set("4-7")}, 1, "4-5")) << "narrowed once more";
-  EXPECT_FALSE(own({set("0-3"), set("3-7")}, 1, "3-7")) << "one CPU of both";
+  EXPECT_TRUE(own({set("0-3"), set("3-7")}, 1, "3-7")) << "one CPU of both";
+  EXPECT_TRUE(own({set("0-3"), set("0-3")}, 1, "0-3"));
   EXPECT_FALSE(own({set("0-7")}, 1, "0-7")) << "torchrun's ranks within one task";
+}
+
+TEST(SlurmMasks, AreUsedAgainByMoreTasks) {
+  const std::vector<CpuSet> two{parse_cpu_list("0-3", "test"), parse_cpu_list("4-7", "test")};
+  EXPECT_THAT(masks_of_tasks(two, 5), ElementsAre(two[0], two[1], two[0], two[1], two[0]));
+  EXPECT_THAT(masks_of_tasks(two, 1), ElementsAre(two[0]));
+  EXPECT_THAT(masks_of_tasks({}, 2), IsEmpty());
 }
 
 }  // namespace
