@@ -65,7 +65,7 @@ OnlineCpus read_online_cpus(const SysRoot& sysroot) {
   } else if (const auto list = status_field(sysroot, "Cpus_allowed_list")) {
     online.mask = parse_cpu_list(*list, kStatusFile);
   }
-  const CpuSet known = online.present.empty() ? online.mask.value_or(CpuSet()) : online.present;
+  const CpuSet known = online.present | online.mask.value_or(CpuSet());  // `present` may be virtual too
   online.cpus |= online_by_own_files(sysroot, known - online.cpus, true);
   if (online.mask && !online.listed.empty() && online.mask->intersects(online.cpus - online.listed))
     online.cpus |= online_by_own_files(sysroot, online.present - online.cpus, false);

@@ -179,7 +179,8 @@ std::vector<Finding> late_binding_findings(const Patient& patient) {
   std::vector<Finding> findings;
   for (const ProcessState& process : patient.after.processes) {
     if (patient.after.under_a_plan.contains(process.pid))
-      continue;  // exec binds before threads start; verify checks such processes
+      continue;                               // exec binds before threads start; verify checks such processes
+    if (process.name == "zf-tune") continue;  // binds each of its threads where it measures
     const CpuSet& main = process.threads.front().cpus;
     const auto left_behind = [&](const ThreadState& thread) {
       return thread.cpus != main && thread.cpus.contains(main);

@@ -28,6 +28,12 @@ void compare_online_cpus(const CpuSet& planned, const Topology& topology,
   }
 }
 
+/// Returns true if the class may be the plan's but for CPUs that went offline, or came back.
+bool only_online_differs(const MachineClass& planned, const Topology& topology) {
+  return planned.model == topology.cpu_model && planned.packages == topology.packages &&
+         planned.cpus != topology.cpus && topology.complete_cpus.contains(planned.cpus);
+}
+
 void compare_limits(const Allocation& planned, const Allowed& allowed,
                     std::vector<PlanDifference>& differences) {
   const auto from = [](const std::string& path) { return path.empty() ? "" : format_text(" ({})", path); };
@@ -78,6 +84,8 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDi
 std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus,
                                              Extent extent) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
+  // That CPUs, nodes and GPUs of a foreign plan are not here follows from the class.
+  if (!differences.empty() && !only_online_differs(plan.machine, machine.topology)) return differences;
   compare_online_cpus(plan.machine.cpus, machine.topology, differences);
   if (extent == Extent::allocation) {
     for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {

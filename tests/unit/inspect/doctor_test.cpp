@@ -398,6 +398,18 @@ TEST(DoctorLateBinding, ThreadsThatKeptTheOldMask) {
   EXPECT_THAT(late_binding_findings(patient), IsEmpty()) << "on other CPUs";
 }
 
+TEST(DoctorLateBinding, ZfTuneBindsItsOwnThreadsWhereItMeasures) {
+  Tree tree;
+  for (const int tid : {100, 101}) {
+    add_thread(tree, 100, tid, tid == 100 ? "0-1" : "0-63", 0, 0);
+    tree.file(format_text("/proc/100/task/{}/status", tid),
+              format_text("Name:\tzf-tune\nPPid:\t1\nCpus_allowed_list:\t{}", tid == 100 ? "0-1" : "0-63"));
+  }
+  Patient patient = patient_with(tree);
+  patient.after = sample_activity(patient.sysroot, 0, {});
+  EXPECT_THAT(late_binding_findings(patient), IsEmpty());
+}
+
 TEST(DoctorBusy, TwoSamplesOfTheSameThreads) {
   const int ticks_per_s = static_cast<int>(sysconf(_SC_CLK_TCK));
   Tree tree;

@@ -50,6 +50,14 @@ TEST(OnlineCpus, TheMaskCountsWhereLxcfsCountsFromZero) {
   EXPECT_THAT(allowed.missing, Contains(online.contradiction));
 }
 
+TEST(OnlineCpus, TheMaskCountsAlsoWherePresentIsVirtual) {
+  Tree tree;
+  machine(tree, 32, "0-1");
+  tree.file("/sys/devices/system/cpu/present", "0-1");
+  mask(tree, "8-15,24-31");
+  EXPECT_EQ(print(read_allowed(tree.sysroot()).cpus), "8-15,24-31");
+}
+
 TEST(OnlineCpus, ACpuThatTheListLacksIsOnlineByItsTopologyFolder) {
   Tree tree;  // lxcfs without --enable-cfs shows the cpuset
   machine(tree, 2, "1");

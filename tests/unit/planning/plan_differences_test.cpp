@@ -16,6 +16,7 @@ namespace zf {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -77,6 +78,12 @@ TEST(PlanDifferences, FirmwareNumaMode) {
       between(simulated("epyc-7742-8gpu-nps1.json"), simulated("epyc-7742-8gpu-nps4.json"), 8),
       Contains("NUMA nodes with CPUs: 2 in the plan, 8 here (the firmware's NUMA mode differs: NPS or "
                "sub-NUMA clustering)"));
+}
+
+TEST(PlanDifferences, OfAForeignPlanAreThoseOfTheClassAlone) {
+  const auto foreign = between(simulated("epyc-7742-8gpu-nps4.json"), with_gpus(), 8);
+  EXPECT_THAT(foreign, Contains(HasSubstr("cores: 128 in the plan, 16 here")));
+  EXPECT_THAT(foreign, testing::Not(Contains(AnyOf(HasSubstr("of rank"), HasSubstr("quota")))));
 }
 
 TEST(PlanDifferences, SmtOff) {
