@@ -3,10 +3,11 @@
 import contextlib
 import os
 import pathlib
+import sys
 import time
 import unittest
 
-from zf_cli import DONE, INFEASIBLE, STALE, CommandTest
+from zf_cli import DONE, INFEASIBLE, STALE, CommandTest, print_cpus
 
 
 class Group:
@@ -103,6 +104,31 @@ class CpusetOfOneCpu(CommandTest):
 
 
 class CpusetThatShrinks(CommandTest):
+    def test_a_watch_says_once_that_the_cpus_of_a_bound_job_changed_and_what_to_do(self):
+        self.need_two_cpus()
+        *kept, leaves = sorted(os.sched_getaffinity(0))
+        group = self.enterContext(cpuset_of({*kept, leaves}))
+        self.make_plan("--ranks", "1", "--mode", "wait", preexec_fn=group.enter)
+        # Both threads of this job are moved with the cpuset: no line of their own.
+        script = ("import threading as t; t.Thread(target=t.Event().wait, daemon=True).start(); print(flush=True); "
+                  "t.Event().wait()")
+        job = self.start_tune("exec", "-q", "--plan", "plan.json", "--", sys.executable, "-c", script,
+                              preexec_fn=group.enter)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        job.stdout.readline()
+        time.sleep(1.2)
+        watch = self.start_tune("verify", "--pid", str(job.pid), "--watch", "3s")
+        time.sleep(1.5)
+        group.set_cpus(set(kept))
+        result = self.finish(watch)
+        self.assert_exit(result, STALE)
+        said = " ".join(result.stdout.split())
+        before, after = print_cpus({*kept, leaves}), print_cpus(set(kept))
+        self.assertIn(f"the CPUs of 1 process changed from {before} to {after}", said)
+        self.assertEqual(said.count("start the job again with zf-tune exec"), 1, said)
+        self.assertIn("none was moved, and the CPUs changed 1 time", said)
+
     def test_a_cpu_that_leaves_ends_the_sweep_with_what_was_measured_and_the_next_goes_on(self):
         self.need_two_cpus()
         *kept, leaves = sorted(os.sched_getaffinity(0))

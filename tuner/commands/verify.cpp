@@ -28,8 +28,8 @@ CommandSpec verify_spec() {
       "verify",
       "verify --pid PID|--job [--watch TIME] [options] [PLAN]",
       "Compares a running job with its plan: where each thread may run, whether all of its home is used, and "
-      "where its memory lies. With --watch it looks on, and says which threads are moved to other CPUs. "
-      "Exits "
+      "where its memory lies. With --watch it looks on, and says which threads are moved to other CPUs, "
+      "and when the CPUs that the job may use change. Exits "
       "with 0 if all is as planned and nothing is moved; otherwise names every drift and exits with 3.",
       {
           plan_option(
@@ -92,7 +92,9 @@ Exit verify_run(const Arguments& arguments) {
   std::optional<WatchedMoves> watched;
   if (watch_ns) watched = watch_threads(watched_pids(pid, job), *watch_ns, !says_json);
   if (says_json) print_stdout("{}", verification_json(job, drifts, watched));
-  return drifts.empty() && (!watched || watched->moves.empty()) ? Exit::done : Exit::stale_plan;
+  return drifts.empty() && (!watched || (watched->moves.empty() && watched->changes.empty()))
+             ? Exit::done
+             : Exit::stale_plan;
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 
+#include "base/format.hpp"
 #include "commands/interrupt.hpp"
 #include "inspect/live_threads.hpp"
 #include "inspect/processes.hpp"
@@ -29,6 +31,38 @@ WatchedMove named(const ThreadMove& move, Nanoseconds at_ns) {
   return {at_ns, move, process.value_or("ended"), name_of_thread(sysroot, move.thread)};
 }
 
+/// Notices when the CPUs that processes could use change.
+class CpusWatch {
+ public:
+  explicit CpusWatch(const std::vector<int>& pids) {
+    for (const int pid : pids) known_[pid] = available_cpus(SysRoot(), pid);
+  }
+
+  /// Returns the changes since the last look, each once for all processes that it is the same for.
+  std::vector<CpusChange> look(Nanoseconds at_ns) {
+    std::vector<CpusChange> changes;
+    for (auto& [pid, before] : known_) {
+      const CpuSet now = available_cpus(SysRoot(), pid);
+      // A process that has ended has no control group, and a zombie's is another one.
+      if (now == before || SysRoot().read(format_text("/proc/{}/cmdline", pid)).value_or("").empty())
+        continue;
+      const auto same = std::find_if(changes.begin(), changes.end(), [&](const CpusChange& change) {
+        return change.from == before && change.to == now;
+      });
+      if (same == changes.end()) {
+        changes.push_back({at_ns, before, now});
+      } else {
+        ++same->processes;
+      }
+      before = now;
+    }
+    return changes;
+  }
+
+ private:
+  std::map<int, CpuSet> known_;
+};
+
 }  // namespace
 
 WatchedMoves watch_threads(const std::vector<int>& pids, Nanoseconds for_ns, bool says_at_once) {
@@ -36,15 +70,26 @@ WatchedMoves watch_threads(const std::vector<int>& pids, Nanoseconds for_ns, boo
   ThreadWatch watch(live_threads(pids));
   const Nanoseconds begin = now_ns();
   WatchedMoves watched;
+  CpusWatch cpus(pids);
+  std::vector<CpusChange> recent;  // also of the look before: threads and files are not read at one moment
   for (Nanoseconds next = begin;; next = std::min(next_look(next, now_ns()), begin + for_ns)) {
     sleep_until(next, interrupt);
     const auto moves = watch.look();
     watched.for_ns = now_ns() - begin;
     if (watched.looks++ == 0) watched.threads = watch.threads();
+    const std::vector<CpusChange> changes = cpus.look(watched.for_ns);
+    recent.insert(recent.end(), changes.begin(), changes.end());
+    for (const CpusChange& change : changes) {
+      watched.changes.push_back(change);
+      if (says_at_once) print_stdout("{}\n", in_words(change));
+    }
     for (const ThreadMove& move : moves) {
+      if (std::ranges::any_of(recent, [&](const CpusChange& change) { return explains(change, move); }))
+        continue;
       watched.moves.push_back(named(move, watched.for_ns));
       if (says_at_once) print_stdout("{}\n", in_words(watched.moves.back()));
     }
+    recent = changes;
     watched.has_ended = watch.threads() == 0;
     const bool is_heard = !says_at_once || flush_stdout() == 0;
     if (watched.has_ended || !is_heard || interrupt.signal() != 0 || next >= begin + for_ns) break;

@@ -8,8 +8,9 @@
 
 namespace zf {
 
-/// Watches the threads of these processes and of all below them. With `says_at_once`, prints each move on
-/// stdout when it is seen, and at the end a sentence.
+/// Watches the threads of these processes and of all below them. Also watches which
+/// CPUs the processes could use: moves that such a change explains are not told one by one. With
+/// `says_at_once`, prints each move and change on stdout when it is seen, and at the end a sentence.
 WatchedMoves watch_threads(const std::vector<int>& pids, Nanoseconds for_ns, bool says_at_once);
 
 }  // namespace zf

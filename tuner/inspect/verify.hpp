@@ -63,7 +63,7 @@ std::string verification_text(const std::vector<JobProcess>& job, const std::vec
 /// Returns {"processes": [{"rank", "side": "trainer" | "optimizer", "pid", "name", "threads", "cpus",
 ///   "memory_bytes": {"0": …} or null}], "drift": [{"rank", "pid" or null, "tid" or null, "name", "what"}]},
 /// and with `watched` also "watched": {"seconds", "looks", "threads", "moved": [{"at_s", "pid", "tid",
-///   "process", "thread", "from", "to"}]}.
+///   "process", "thread", "from", "to"}], "cpus_changed": [{"at_s", "processes", "from", "to"}]}.
 std::string verification_json(const std::vector<JobProcess>& job, const std::vector<Drift>& drifts,
                               const std::optional<WatchedMoves>& watched = std::nullopt);
 
