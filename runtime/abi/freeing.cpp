@@ -1,7 +1,6 @@
 #include "abi/freeing.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <exception>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "abi/background.hpp"
 #include "base/signals_blocked.hpp"
 
 namespace zf {
@@ -19,18 +19,16 @@ namespace {
 /// 4).
 constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 20;
 
-/// The threads that free memory. A forked child has copies of these objects, but not the threads, so there
-/// all functions do nothing.
+/// The threads that free memory.
 class FreeingThreads {
  public:
   FreeingThreads() = default;
   FreeingThreads(const FreeingThreads&) = delete;
   FreeingThreads& operator=(const FreeingThreads&) = delete;
 
-  /// Takes the arena and starts a thread that ends it. Leaves it to the caller in a forked child and after
-  /// end(). If no thread can be started, the arena is ended here.
+  /// Takes the arena and starts a thread that ends it. Leaves it to the caller after end(). If no thread can
+  /// be started, the arena is ended here.
   void take(Arena& arena) {
-    if (!is_owner()) return;
     const std::lock_guard lock(mutex_);
     if (has_ended_) return;
     const SignalsBlocked blocked;  // the program's signal handlers run on its own threads
@@ -46,7 +44,6 @@ class FreeingThreads {
 
   /// Returns when all threads have ended that were started before this call, whoever else waits for them.
   void join_all() {
-    if (!is_owner()) return;
     const std::lock_guard joining(joining_mutex_);
     std::vector<std::thread> ending;
     {
@@ -58,7 +55,6 @@ class FreeingThreads {
 
   /// Joins all threads. From now on no thread is started.
   void end() {
-    if (!is_owner()) return;
     {
       const std::lock_guard lock(mutex_);
       has_ended_ = true;
@@ -67,40 +63,22 @@ class FreeingThreads {
   }
 
  private:
-  bool is_owner() const { return getpid() == owner_; }
-
-  const pid_t owner_ = getpid();
   std::mutex joining_mutex_;  ///< held while threads are joined; locked before mutex_
   std::mutex mutex_;          ///< protects what follows; never held for long
   std::vector<std::thread> threads_;
   bool has_ended_ = false;
 };
 
-/// Ends the threads when the program ends, or before the library is unloaded.
-struct EndsThreads {
-  explicit EndsThreads(FreeingThreads& all_threads) : threads(all_threads) {}
-  ~EndsThreads() { threads.end(); }
-  EndsThreads(const EndsThreads&) = delete;
-  EndsThreads& operator=(const EndsThreads&) = delete;
-
-  FreeingThreads& threads;
-};
-
-/// Returns the only object. It is never destroyed: a handle may be closed by a destructor that runs after
-/// those of this library, and the end of a forked child must not destroy threads that are joined nowhere.
-FreeingThreads& freeing_threads() {
-  static auto* const all = new FreeingThreads;
-  static const EndsThreads at_exit(*all);
-  return *all;
-}
-
 }  // namespace
 
 FreedInBackground::~FreedInBackground() {
   if (arena_.bytes() < kLargeBytes) return;
-  if (arena_.keep_from_children()) freeing_threads().take(arena_);
+  if (!arena_.keep_from_children()) return;
+  if (auto* const threads = background<FreeingThreads>()) threads->take(arena_);
 }
 
-void await_freed() { freeing_threads().join_all(); }
+void await_freed() {
+  if (auto* const threads = background<FreeingThreads>()) threads->join_all();
+}
 
 }  // namespace zf

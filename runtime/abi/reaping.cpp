@@ -1,7 +1,6 @@
 #include "abi/reaping.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -11,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "abi/background.hpp"
 #include "base/signals_blocked.hpp"
 
 namespace zf {
@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPause{100};
 
-/// A forked child has a copy of this object, but not the thread and no such children, so there nothing is
-/// done.
+/// The killed children that are still there, and the thread that waits for them.
 class Reaper {
  public:
   Reaper() = default;
@@ -27,7 +26,6 @@ class Reaper {
   Reaper& operator=(const Reaper&) = delete;
 
   void take(Child& child) noexcept {
-    if (getpid() != owner_) return;
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     try {
@@ -40,8 +38,7 @@ class Reaper {
     changed_.notify_all();
   }
 
-  void stop() {
-    if (getpid() != owner_) return;
+  void end() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -73,7 +70,6 @@ class Reaper {
     }
   }
 
-  const pid_t owner_ = getpid();
   std::mutex mutex_;  ///< protects what follows
   std::condition_variable changed_;
   std::list<Child> children_;
@@ -81,27 +77,11 @@ class Reaper {
   bool stopping_ = false;
 };
 
-struct StopsAtExit {
-  explicit StopsAtExit(Reaper& its) : reaper(its) {}
-  ~StopsAtExit() { reaper.stop(); }
-  StopsAtExit(const StopsAtExit&) = delete;
-  StopsAtExit& operator=(const StopsAtExit&) = delete;
-
-  Reaper& reaper;
-};
-
-/// Returns the only object. It is never destroyed, as a child that is still there would be waited for then.
-Reaper& reaper() {
-  static auto* const all = new Reaper;
-  static const StopsAtExit at_exit(*all);
-  return *all;
-}
-
 }  // namespace
 
 void reap_later(Child child) noexcept {
   try {
-    reaper().take(child);
+    if (auto* const reaper = background<Reaper>()) reaper->take(child);
   } catch (const std::exception&) {
     // There is no memory for the reaper itself.
   }
