@@ -9,7 +9,6 @@
 #include "report/explain.hpp"
 #include "report/explain_homes.hpp"
 #include "report/headline.hpp"
-#include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
 #include "report/next_step.hpp"
@@ -25,10 +24,6 @@ namespace {
 
 /// Makes the browser refuse to load or run anything.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
-
-constexpr const char* kHeatNote =
-    "A stronger colour means a shorter period. Periods of at least 1.5 times the shortest one have no "
-    "colour. The chosen split is framed. Empty cells were not measured.";
 
 bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
 
@@ -131,13 +126,6 @@ std::string candidates_part(const Plan& plan) {
   return part("candidates", "All splits", text);
 }
 
-std::string heat_part(const Plan& plan) {
-  const std::string map = is_measured(plan) ? heat_map(plan) : "";
-  return map.empty()
-             ? ""
-             : part("heat", "Periods over reserved cores and pool", map + paragraph("note", kHeatNote));
-}
-
 std::string trial_part(const Plan& plan) {
   if (!plan.trial) return "";
   return part("trial", "The job itself",
@@ -196,8 +184,8 @@ std::string report_of(const Plan& plan, const Topology* topology, const std::str
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n",
       kPolicy, title(shown), kPageCss);
-  const std::string details = candidates_part(shown) + heat_part(shown) + trial_part(shown) +
-                              homes_part(shown, topology) + provenance_part(shown);
+  const std::string details =
+      candidates_part(shown) + trial_part(shown) + homes_part(shown, topology) + provenance_part(shown);
   return format_text("{}<body>\n\n{}{}{}{}{}</body>\n</html>\n", head, header(shown),
                      decision_section(shown, plan_file), machine_section(shown, topology), charts(shown),
                      section("details", "Details", details));

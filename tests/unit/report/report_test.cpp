@@ -12,7 +12,6 @@
 #include "report/chart.hpp"
 #include "report/explain.hpp"
 #include "report/headline.hpp"
-#include "report/heat_map.hpp"
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
 #include "report/next_step.hpp"
@@ -485,21 +484,6 @@ TEST(Chart, TicksAreRoundAndFewOnEveryAxis) {
       EXPECT_LT(axis.of(lowest), kChartHeight);
     }
   }
-}
-
-TEST(HeatMap, ShowsTheShortestPeriodOfACellAndFramesTheChosenOne) {
-  Plan plan = make_plan();
-  add_candidate(plan, 2, 15, 1, 450000000);
-  add_candidate(plan, 3, 3, 3, 100000000).control = Control::unbound;
-  EXPECT_EQ(heat_map(plan), "") << "each pool has the rest of its home: one dimension";
-  add_candidate(plan, 4, 5, 1, 300000000);
-  const std::string map = heat_map(plan);
-  EXPECT_THAT(map, HasSubstr("--heat:0%\" title=\"made 2\">450</td>"));
-  EXPECT_THAT(map, Not(HasSubstr("900")));
-  EXPECT_THAT(map, HasSubstr("class=\"chosen\" style=\"--heat:100%\" title=\"pool 5, spread\">201</td>"));
-  EXPECT_THAT(map, Not(HasSubstr(">100<"))) << "unbound reserves nothing";
-  EXPECT_EQ(count_of(map, "<td></td>"), 1U) << "nobody measured two rows and two columns in full";
-  EXPECT_EQ(heat_map(unmeasured()), "");
 }
 
 TEST(MachineDrawing, ShowsEveryPuOnceWithItsRole) {
