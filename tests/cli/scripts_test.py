@@ -132,6 +132,20 @@ class OneRoom(unittest.TestCase):
             self.assertEqual(result.returncode, 1)
             self.assertEqual(result.stderr, f"test: {words[-1]}: one ROOM; for a test's name give -k NAME\n")
 
+    def test_since_runs_what_the_change_reaches(self):
+        rules = self.folder / "scripts/reached.py"
+        self.addCleanup(rules.write_text, rules.read_text())
+        for said, tests in (("bare\nplan\n", 2), ("plan.period\nsmoke\n", 0)):
+            with self.subTest(said):
+                rules.write_text(f"import sys; assert sys.argv[1:] == ['main']; print({said!r}, end='')")
+                result = self.scripts_test("--no-install", "--since", "main")
+                self.assertIn(f"out of {tests}\n" if tests else "No tests were found", result.stdout + result.stderr)
+        rules.write_text("")
+        self.assertIn("nothing has changed since main\n", self.scripts_test("--since", "main").stderr)
+        self.assertIn("leave out one of the two", self.scripts_test("--since", "main", "homes").stderr)
+        rules.write_text("import sys; sys.exit(128)")
+        self.assertIn("main: not a commit", self.scripts_test("--since", "main").stderr)
+
     def test_tests_that_only_all_or_long_runs_are_said_to_be_so(self):
         for words, option in ((("bare",), "--all"), (("-k", "builds", "bare"), "--all"), (("fuzz",), "--long"),
                               (("--all", "fuzz"), "--long")):
