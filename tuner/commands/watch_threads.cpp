@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -31,36 +32,49 @@ WatchedMove named(const ThreadMove& move, Nanoseconds at_ns) {
   return {at_ns, move, process.value_or("ended"), name_of_thread(sysroot, move.thread)};
 }
 
-/// Notices when the CPUs that processes could use change.
+/// Notices when the CPUs that processes could use change. Asks one process of each control group.
 class CpusWatch {
  public:
   explicit CpusWatch(const std::vector<int>& pids) {
-    for (const int pid : pids) known_[pid] = available_cpus(SysRoot(), pid);
+    const SysRoot sysroot;
+    for (const int pid : pids)
+      groups_[sysroot.read(format_text("/proc/{}/cgroup", pid)).value_or("")].pids.push_back(pid);
+    for (auto& [name, group] : groups_) group.cpus = available(group).value_or(CpuSet());
   }
 
   /// Returns the changes since the last look, each once for all processes that it is the same for.
   std::vector<CpusChange> look(Nanoseconds at_ns) {
     std::vector<CpusChange> changes;
-    for (auto& [pid, before] : known_) {
-      const CpuSet now = available_cpus(SysRoot(), pid);
-      // A process that has ended has no control group, and a zombie's is another one.
-      if (now == before || SysRoot().read(format_text("/proc/{}/cmdline", pid)).value_or("").empty())
-        continue;
-      const auto same = std::find_if(changes.begin(), changes.end(), [&](const CpusChange& change) {
-        return change.from == before && change.to == now;
+    for (auto& [name, group] : groups_) {
+      const auto now = available(group);
+      if (!now || *now == group.cpus) continue;
+      auto same = std::ranges::find_if(changes, [&, after = *now](const CpusChange& change) {
+        return change.from == group.cpus && change.to == after;
       });
-      if (same == changes.end()) {
-        changes.push_back({at_ns, before, now});
-      } else {
-        ++same->processes;
-      }
-      before = now;
+      if (same == changes.end()) same = changes.insert(same, {at_ns, group.cpus, *now, 0});
+      same->processes += group.pids.size();
+      group.cpus = *now;
     }
     return changes;
   }
 
  private:
-  std::map<int, CpuSet> known_;
+  struct Group {
+    std::vector<int> pids;
+    CpuSet cpus;
+  };
+
+  /// Returns nothing if all processes of the group have ended: a zombie may be in another group.
+  static std::optional<CpuSet> available(const Group& group) {
+    const SysRoot sysroot;
+    for (const int pid : group.pids) {
+      CpuSet cpus = available_cpus(sysroot, pid);
+      if (!sysroot.read(format_text("/proc/{}/cmdline", pid)).value_or("").empty()) return cpus;
+    }
+    return std::nullopt;
+  }
+
+  std::map<std::string, Group> groups_;
 };
 
 }  // namespace

@@ -28,10 +28,11 @@ void compare_online_cpus(const CpuSet& planned, const Topology& topology,
   }
 }
 
-/// Returns true if the class may be the plan's but for CPUs that went offline, or came back.
-bool only_online_differs(const MachineClass& planned, const Topology& topology) {
+/// Returns true if this machine may be of the plan's class, with CPUs that went offline.
+bool lacks_only_cpus(const MachineClass& planned, const Topology& topology) {
   return planned.model == topology.cpu_model && planned.packages == topology.packages &&
-         planned.cpus != topology.cpus && topology.complete_cpus.contains(planned.cpus);
+         planned.cpus != topology.cpus && planned.cpus.contains(topology.cpus) &&
+         topology.complete_cpus.contains(planned.cpus);
 }
 
 void compare_limits(const Allocation& planned, const Allowed& allowed,
@@ -84,9 +85,9 @@ void compare_gpus(const Plan& plan, const Topology& topology, std::vector<PlanDi
 std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine, GpusOfRanks gpus,
                                              Extent extent) {
   auto differences = class_differences(plan.machine, machine_class_of(machine.topology));
-  // That CPUs, nodes and GPUs of a foreign plan are not here follows from the class.
-  if (!differences.empty() && !only_online_differs(plan.machine, machine.topology)) return differences;
+  const bool is_foreign = !differences.empty() && !lacks_only_cpus(plan.machine, machine.topology);
   compare_online_cpus(plan.machine.cpus, machine.topology, differences);
+  if (is_foreign) return differences;  // that nodes and GPUs of the plan are not here follows from the class
   if (extent == Extent::allocation) {
     for (PlanDifference& difference : differences_from_allowed(plan, machine.allowed)) {
       differences.push_back(std::move(difference));

@@ -19,11 +19,11 @@ enum class GpusOfRanks { compared, left_out };
 enum class Extent { allocation, whole_node };
 
 /// Returns one sentence per difference; empty if the plan fits here. It reports differences of the hardware
-/// class (see class_differences), and no more if they are more than CPUs that are offline. Else it reports
-/// CPUs that went offline or came back, CPUs and nodes of the plan that are not allowed, any other CPU quota
-/// (homes are sized by it), a tighter memory limit, and GPUs of ranks that are missing, hidden, on another
-/// node or, if the plan says it, near other CPUs. More CPUs or memory than in the plan are not reported. With
-/// Extent::whole_node, nothing that is allowed or limited is reported.
+/// class (see class_differences) and CPUs that went offline or came back, and no more if the class differs by
+/// more than CPUs that are offline here. Else it also reports CPUs and nodes of the plan that are not
+/// allowed, any other CPU quota (homes are sized by it), a tighter memory limit, and GPUs of ranks that are
+/// missing, hidden, on another node or, if the plan says it, near other CPUs. More CPUs or memory than in the
+/// plan are not reported. With Extent::whole_node, nothing that is allowed or limited is reported.
 std::vector<PlanDifference> plan_differences(const Plan& plan, const Machine& machine,
                                              GpusOfRanks gpus = GpusOfRanks::compared,
                                              Extent extent = Extent::allocation);
