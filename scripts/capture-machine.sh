@@ -75,7 +75,7 @@ done </proc/self/cgroup
 
 launchers='ZF_RANK|LOCAL_|OMPI_COMM_|MPI_LOCAL|MV2_COMM_|PMI_|PALS_|JSM_NAMESPACE_|FLUX_(JOB|TASK)_|SLURM_'
 devices='CUDA_VISIBLE|NVIDIA_VISIBLE|ROCR_VISIBLE|HIP_VISIBLE|ZE_AFFINITY|HABANA_VISIBLE|ASCEND_RT_VISIBLE'
-env | grep -E "^($launchers|$devices|OMP_|KMP_)" |
+env | grep -E "^($launchers|$devices|OMP_|GOMP_|KMP_)" |
   grep -viE 'key|token|secret|passw' | sort >"$work/$name/environment" || true
 
 if command -v lstopo-no-graphics >/dev/null; then

@@ -1,11 +1,13 @@
 """zf-tune exec: the command runs where the plan says, or not at all."""
 
+import ctypes
 import json
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 
 from permissions import has_memory_policies, need_memory_policies
@@ -168,6 +170,45 @@ class Exec(CommandTest):
 
     def test_never_sets_omp_proc_bind(self):
         self.assertFalse([name for name in self.variables_of() if name in ("OMP_PROC_BIND", "OMP_PLACES")])
+
+    def test_variables_by_which_openmp_would_undo_the_binding_are_taken_out(self):
+        modules = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0", "KMP_AFFINITY": "none"}
+        for more, left in (({}, {"KMP_AFFINITY"}), ({"OMP_PROC_BIND": "false"}, set(modules)),
+                           ({"OMP_PROC_BIND": "false", "KMP_AFFINITY": "compact"}, set(modules) - {"KMP_AFFINITY"})):
+            with self.subTest(more):
+                variables = self.variables_of(**modules | more)
+                self.assertEqual(set(modules) & set(variables), left)
+        result = self.run_exec("env", **modules)
+        self.assertEqual(self.said_by(result), [
+            "zf-tune exec: OMP_PROC_BIND=close, OMP_PLACES=cores and GOMP_CPU_AFFINITY=0 are taken out of the job's "
+            "environment: by them OpenMP would bind threads again, and not to the plan's CPUs; --omp keep keeps them"])
+        dry = self.run_exec("true", options=["--dry-run"], **modules).stdout
+        self.assertIn("\nunset OMP_PROC_BIND\nunset OMP_PLACES\nunset GOMP_CPU_AFFINITY\n", dry)
+
+    def test_variables_of_openmp_that_are_kept_are_said(self):
+        modules = {"OMP_PROC_BIND": "spread", "GOMP_CPU_AFFINITY": "0"}
+        self.assertLessEqual(set(modules), set(self.variables_of("--omp", "keep", **modules)))
+        said = self.said_by(self.run_exec("true", options=["--omp", "keep"], **modules))
+        self.assertEqual(len(said), 2, said)
+        self.assertIn("OMP_PROC_BIND=spread is kept (--omp keep): OpenMP binds the trainer's first thread", said[1])
+        self.assert_refused(self.run_exec("true", options=["--omp", "lose"]), USAGE, "--omp", "remove nor keep")
+
+    def test_a_job_with_libgomp_has_its_home_whatever_modules_have_set(self):
+        """libgomp binds the main thread as soon as it is loaded."""
+        self.need_two_cpus()
+        look = "import ctypes, os; ctypes.CDLL('libgomp.so.1'); print(*os.sched_getaffinity(0), sep=',')"
+        try:
+            ctypes.CDLL("libgomp.so.1")
+        except OSError:
+            self.skipTest("no libgomp.so.1 here")
+        home = parse_cpus(self.home["cpus"])
+        for variables in ({"GOMP_CPU_AFFINITY": str(min(home))}, {"OMP_PROC_BIND": "close"},
+                          {"OMP_PROC_BIND": "spread"}, {"OMP_PLACES": "threads"},
+                          {"OMP_PLACES": f"{{{','.join(map(str, home))}}}"}):
+            with self.subTest(variables):
+                result = self.run_exec(sys.executable, "-c", look, **variables)
+                self.assert_exit(result, DONE)
+                self.assertEqual(parse_cpus(result.stdout.strip()), home)
 
     def threads_of(self, *options: str, **environment: str) -> tuple[list[str], list[str]]:
         """Returns the command's THREADS, and what exec said."""

@@ -19,7 +19,7 @@ DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
 # What a launcher, or the person at the keyboard, may have set: none of it may leak into a test.
 _LAUNCHERS = re.compile(
     r"^(ZF_|LOCAL_|OMPI_|MPI_|MV2_|PMI_|PMIX_|PALS_|JSM_|FLUX_|SLURM_|RANK$|WORLD_SIZE$"
-    r"|TORCHELASTIC_|MASTER_|OMP_|MKL_|OPENBLAS_|KMP_|HWLOC_|CUDA_|ROCR_|HIP_|NVIDIA_|ZE_|HABANA_|ASCEND_)"
+    r"|TORCHELASTIC_|MASTER_|OMP_|GOMP_|MKL_|OPENBLAS_|KMP_|HWLOC_|CUDA_|ROCR_|HIP_|NVIDIA_|ZE_|HABANA_|ASCEND_)"
 )
 
 

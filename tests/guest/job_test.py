@@ -41,9 +41,12 @@ class Job(CommandTest):
                        timeout=60)
         said = self.run_guest(f"{PLAN} --framework native; "
                               "eval \"$(zf-tune export -q plan.json --for openmp --rank 1)\"; "
-                              "OMP_NUM_THREADS=3 program", str(self.folder / "program"))
+                              "OMP_NUM_THREADS=3 program; unset OMP_PLACES; "
+                              "zf-tune plan -q --mode overlap --ranks 2 -o plan.json; export OMP_NUM_THREADS=2; "
+                              "for set in GOMP_CPU_AFFINITY=0 OMP_PROC_BIND=spread OMP_PLACES=cores; do "
+                              "env $set zf-tune exec -q --rank 1 -- program; done", str(self.folder / "program"))
         masks = [{int(cpu) for cpu in line.split()} for line in said.splitlines() if re.fullmatch(r"[\d ]+", line)]
-        self.assertEqual(masks, [TRAINING[1]] * 3)
+        self.assertEqual(masks, [TRAINING[1]] * 3 + [{2, 3, 6, 7}] * 6, "by export, and under exec on the whole home")
 
     def test_verify_names_memory_on_the_wrong_node(self):
         hold = "dd if=/dev/zero of=/dev/null bs=64M"

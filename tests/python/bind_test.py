@@ -172,6 +172,9 @@ except RuntimeError as error:
 """, **{name: "close"})
                 self.assertIn(f"{name}=close is set", strict["error"])
                 self.assertEqual(strict["now"], CPUS, "nothing was changed before the error")
+        other = self.bind("rank=1, ranks=2", OMP_PLACES=f"{{{CPUS[0]}}}")
+        self.assertIn(f"OMP_PLACES={{{CPUS[0]}}} is set", other["errors"][0])
+        self.assertEqual(self.bind("rank=1, ranks=2", OMP_PLACES="{0:65535}")["errors"], [], "the home and more")
         harmless = self.bind("rank=0, ranks=2, strict=True", OMP_PROC_BIND="false", KMP_AFFINITY="verbose,none",
                              GOMP_CPU_AFFINITY="0", OMP_PLACES="cores")
         self.assertEqual(harmless["errors"], [])

@@ -40,6 +40,12 @@ CommandSpec exec_spec() {
           {"keep-threads", 0, "",
            "keep OMP_NUM_THREADS=1 under torchrun, which sets it itself (default: the plan's number of "
            "threads; any other number that is set is kept)"},
+          {"omp", 0, "WHAT",
+           "what becomes of OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY and KMP_AFFINITY if OpenMP would "
+           "bind "
+           "threads by them against the plan: remove (take them out of COMMAND's environment) or keep "
+           "(default: remove; values that agree with the plan are kept)",
+           "remove, keep"},
           {"set-gpus", 0, "",
            "set CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) to the plan's GPUs in the order of the "
            "ranks; "
@@ -114,11 +120,21 @@ CpusOf cpus_argument(const Arguments& arguments) {
               "give --cpus job or --cpus rank");
 }
 
+/// Returns what --omp says of variables by which OpenMP binds threads.
+OpenmpVariables omp_argument(const Arguments& arguments) {
+  const std::string word = arguments.text("omp").value_or("remove");
+  if (word == "remove") return OpenmpVariables::removed;
+  if (word == "keep") return OpenmpVariables::kept;
+  throw Error(Exit::usage, format_text("zf-tune exec: --omp: \"{}\" is neither remove nor keep", word),
+              "give --omp remove or --omp keep");
+}
+
 /// Returns the launch that the options ask for; one that binds nothing if zf-tune is switched off.
 Launch requested_launch(const Arguments& arguments, const std::optional<LocalRank>& local_rank,
                         const Environment& environment) {
   LaunchRequest request;
   request.cpus_of = cpus_argument(arguments);
+  request.openmp = omp_argument(arguments);
   if (switched_off(environment)) return {};
   request.force = arguments.has("force");
   request.sets_gpus = arguments.has("set-gpus");

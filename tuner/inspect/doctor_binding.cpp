@@ -5,17 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
-#include <sstream>
-#include <string_view>
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/home_use.hpp"
 #include "launchers/core_shortage.hpp"
+#include "launchers/openmp_variables.hpp"
 #include "plan/thread_variables.hpp"
 #include "text/units.hpp"
 
@@ -34,66 +31,38 @@ CpuSet wanted_cpus(const Patient& patient) {
 
 // --- OpenMP -----------------------------------------------------------------------------------------------
 
-/// Returns true for a single "{…}": threads move freely inside it, as they do under a plan.
-bool is_one_place(const std::string& places) {
-  return places.starts_with('{') && places.find('}') == places.size() - 1;
-}
-
-/// Returns the text in lower case, without blanks.
-std::string plain(const std::string& text) {
-  std::string found;
-  for (const char c : text) {
-    if (c != ' ' && c != '\t') found += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return found;
-}
-
-bool is_off(const std::string& proc_bind) { return plain(proc_bind) == "false"; }
-
-/// Returns true if KMP_AFFINITY has a type that pins threads, among its modifiers and numbers.
-bool kmp_pins(const std::string& affinity) {
-  constexpr std::array<std::string_view, 10> kPinsNothing{
-      "none",       "disabled", "verbose",   "noverbose",    "warnings",
-      "nowarnings", "respect",  "norespect", "granularity=", "fine"};
-  std::istringstream words(plain(affinity));
-  for (std::string word; std::getline(words, word, ',');) {
-    const bool is_number = word.find_first_not_of("0123456789") == std::string::npos;
-    if (!is_number && std::none_of(kPinsNothing.begin(), kPinsNothing.end(),
-                                   [&](std::string_view start) { return word.starts_with(start); }))
-      return true;
-  }
-  return false;
-}
-
 std::string unset_command(const std::string& names) { return format_text("unset {}", names); }
 
-void examine_binding(const Environment& environment, std::vector<Finding>& findings) {
-  const std::string bind = environment.get("OMP_PROC_BIND").value_or("");
-  if (const auto value = environment.get("KMP_AFFINITY")) {
-    const bool pins = kmp_pins(*value);
-    findings.push_back(
-        {pins ? Severity::severe : Severity::note,
-         format_text("KMP_AFFINITY={}: {}DeepSpeed's launcher refuses to bind at all", *value,
-                     pins ? "Intel's OpenMP binds threads by it and not by the plan, and " : ""),
-         unset_command("KMP_AFFINITY")});
+/// Returns the homes that a process of this environment may have: the one that zf-tune exec gave it, else
+/// those of all ranks of the plan. Empty: there is no plan.
+std::vector<CpuSet> homes_of(const Patient& patient) {
+  std::vector<CpuSet> homes;
+  if (patient.binding) {
+    homes.push_back(wanted_cpus(patient));
+  } else if (patient.plan) {
+    for (const RankBinding& rank : patient.plan->ranks)
+      homes.push_back(process_cpus(rank, patient.plan->workload.framework).cpus);
   }
-  if (const auto value = environment.get("GOMP_CPU_AFFINITY"); value && !is_off(bind)) {
+  return homes;
+}
+
+void examine_binding(const Patient& patient, std::vector<Finding>& findings) {
+  constexpr const char* kRefuses = "DeepSpeed's launcher refuses to bind at all";
+  const std::string kmp = patient.environment.get("KMP_AFFINITY").value_or("");
+  if (!kmp.empty() && !kmp_affinity_binds(kmp)) {
     findings.push_back(
-        {Severity::severe,
-         format_text("GOMP_CPU_AFFINITY={}: libgomp binds threads to these CPUs and not to the plan's",
-                     *value),
-         unset_command("GOMP_CPU_AFFINITY")});
+        {Severity::note, format_text("KMP_AFFINITY={}: {}", kmp, kRefuses), unset_command("KMP_AFFINITY")});
   }
-  const auto places = environment.get("OMP_PLACES");
-  const bool one_place = places && is_one_place(*places);
-  if (is_off(bind) || one_place) return;
-  if (!bind.empty() || places) {
+  const auto homes = homes_of(patient);
+  const std::string unset =
+      unset_command(join_text(openmp_variables_to_unset(patient.environment, homes), " "));
+  for (const OpenmpBinding& found : openmp_bindings(patient.environment, homes)) {
+    const bool is_standard = found.variable.starts_with("OMP_");
     findings.push_back(
-        {Severity::warning,
-         format_text("{} makes OpenMP bind the trainer's first thread to one place, which data loaders "
-                     "and autograd threads inherit",
-                     bind.empty() ? "OMP_PLACES=" + *places : "OMP_PROC_BIND=" + bind),
-         "unset OMP_PROC_BIND OMP_PLACES"});
+        {is_standard ? Severity::warning : Severity::severe,
+         format_text("{}={}: {}{}", found.variable, found.value, found.effect,
+                     found.variable == "KMP_AFFINITY" ? format_text(", and {}", kRefuses) : ""),
+         patient.binding ? unset : format_text("{}; zf-tune exec does so for its job", unset)});
   }
 }
 
@@ -224,7 +193,7 @@ std::vector<Finding> divided_home_findings(const Patient& patient) {
 // OpenMP runtimes bind and count their threads themselves if the environment tells them to.
 std::vector<Finding> openmp_findings(const Patient& patient) {
   std::vector<Finding> findings;
-  examine_binding(patient.environment, findings);
+  examine_binding(patient, findings);
   for (const auto& [count, names] : thread_variables_by_count(patient.environment))
     examine_count(patient, count, names, findings);
   return findings;

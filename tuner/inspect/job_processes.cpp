@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 #include "launchers/local_rank.hpp"
+#include "launchers/openmp_variables.hpp"
 #include "os/same_file.hpp"
 #include "text/units.hpp"
 
@@ -39,6 +41,10 @@ std::optional<JobProcess> job_process(const SysRoot& sysroot, int pid, int rank,
   } catch (const Error& error) {
     member.binding_fault = error.what();
   }
+  std::vector<CpuSet> homes;
+  if (member.binding) homes.push_back(process_cpus(member.binding->rank, member.binding->framework).cpus);
+  for (const OpenmpBinding& found : openmp_bindings(environment, homes))
+    member.openmp.push_back(format_text("{}={}", found.variable, found.value));
   return member;
 }
 

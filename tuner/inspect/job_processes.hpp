@@ -28,6 +28,8 @@ struct JobProcess {
   std::optional<MemoryByNode> memory;          ///< absent: unknown
   std::optional<ProcessBinding> binding = {};  ///< its own ZF_BINDING, if it has one
   std::string binding_fault = {};              ///< why its ZF_BINDING cannot be read; empty: it can
+  /// What OpenMP binds its threads by, as "OMP_PROC_BIND=close"; set inside the job, or kept by --omp keep.
+  std::vector<std::string> openmp = {};
   CpuSet available = {};  ///< see available_cpus(): the CPUs that it could use if it were not bound
 };
 

@@ -70,6 +70,37 @@ void compare_shared_pool(const JobProcess& member, const CpuSet& planned, std::v
   }
 }
 
+/// Returns true if OpenMP has bound threads: a variable says so, or some run elsewhere in `whole` than the
+/// main thread.
+bool has_openmp_bound(const JobProcess& member, const CpuSet& whole) {
+  const auto& threads = member.process.threads;
+  return !member.openmp.empty() ||
+         std::any_of(threads.begin(), threads.end(), [&](const ThreadState& thread) {
+           return thread.cpus != whole && whole.contains(thread.cpus) &&
+                  !threads.front().cpus.contains(thread.cpus);
+         });
+}
+
+/// Returns true if a process's main thread may run only on a part of `whole`, and not because the user has
+/// pinned a child: it is the first process of its rank, or OpenMP has bound it.
+bool is_main_thread_narrowed(const JobProcess& member, const CpuSet& whole, bool is_first) {
+  const CpuSet& main = member.process.threads.front().cpus;
+  return main != whole && whole.contains(main) && (is_first || has_openmp_bound(member, whole));
+}
+
+/// Names a main thread that is narrowed, and by which variable OpenMP did that, if one is known.
+void add_narrowed_main_thread(const JobProcess& member, const CpuSet& whole, std::vector<Drift>& drifts) {
+  std::string what =
+      format_text("has its main thread on {} only, not on {}: so have the data loaders that it starts",
+                  print(member.process.threads.front().cpus), print(whole));
+  if (!member.openmp.empty()) {
+    what +=
+        format_text("; OpenMP binds it by {}, which was set after zf-tune exec or kept: unset it in the job",
+                    enumerated(member.openmp));
+  }
+  add(drifts, member, std::move(what));
+}
+
 /// Finds CPUs of the pool without a pinned thread: they make the step slower, and no thread's mask shows it.
 void compare_pool(const JobProcess& member, const CpuSet& planned, std::vector<Drift>& drifts) {
   CpuSet pinned;
@@ -118,19 +149,31 @@ void compare_optimizer(const JobProcess& member, const OptimizerSide& side, std:
                   print(cpus_of_threads(member.process))));
 }
 
-void compare_trainer(const JobProcess& member, const ProcessBinding& binding, const HomeUse& use,
-                     std::vector<Drift>& drifts) {
+/// Returns true if the main thread is narrowed.
+bool compare_trainer(const JobProcess& member, const ProcessBinding& binding, const HomeUse& use,
+                     bool is_first, std::vector<Drift>& drifts) {
   const CpuSet& training = binding.rank.training.cpus;
   const CpuSet training_left = still_there(training, member);
   if (const CpuSet gone = training - training_left; !gone.empty())
     add(drifts, member, "is degraded: " + gone_in_words(gone, member, "training side"));
-  if (training_left.empty()) return;
-  if (is_confined_to_training(binding)) return compare_threads(member, training_left, drifts);
+  if (training_left.empty()) return false;
+  if (is_confined_to_training(binding)) {
+    const bool narrowed = is_main_thread_narrowed(member, training_left, is_first);
+    if (narrowed) add_narrowed_main_thread(member, training_left, drifts);
+    compare_threads(member, training_left, drifts);
+    return narrowed;
+  }
 
   const bool divided = std::find(use.divided.begin(), use.divided.end(), &member) != use.divided.end();
   if (divided) add(drifts, member, division_in_words(member, binding, use));
-  compare_with_home(member, still_there(binding.rank.home.cpus, member), training_left,
-                    divided || use.by_plan, drifts);
+  const CpuSet home_left = still_there(binding.rank.home.cpus, member);
+  const bool by_our_runtime = member.process.threads.front().cpus == training_left &&
+                              (use.has_optimizer || !has_openmp_bound(member, home_left));
+  const bool narrowed =
+      !divided && !use.by_plan && !by_our_runtime && is_main_thread_narrowed(member, home_left, is_first);
+  if (narrowed) add_narrowed_main_thread(member, home_left, drifts);
+  compare_with_home(member, home_left, training_left, divided || narrowed || use.by_plan, drifts);
+  return narrowed;
 }
 
 std::vector<Drift> drift_of(const std::vector<BoundProcess>& processes) {
@@ -147,18 +190,19 @@ std::vector<Drift> drift_of(const RankProcesses& rank) {
   const RankBinding& binding = rank.binding.rank;
   const HomeUse use = home_use(rank);
   std::vector<Drift> drifts;
+  bool narrowed = false;
   for (const JobProcess* member : rank.members) {
     if (member->side == Side::optimizer) {
       compare_optimizer(*member, binding.optimizer, drifts);
     } else {
-      compare_trainer(*member, rank.binding, use, drifts);
+      narrowed |= compare_trainer(*member, rank.binding, use, member == rank.members.front(), drifts);
     }
     compare_memory(*member, binding.optimizer.mems, drifts);
   }
   const CpuSet unused = still_there(use.unused, *rank.members.front());
   // Where a thread has other CPUs than the training side's, its own line says what is wrong.
   const bool confined = binding.training.cpus.contains(use.used);
-  if (!use.has_optimizer && confined && use.divided.empty() && !unused.empty()) {
+  if (!use.has_optimizer && confined && !narrowed && use.divided.empty() && !unused.empty()) {
     drifts.push_back(
         {rank.members.front()->rank, 0, 0, "",
          format_text("no optimizer process runs, so nobody uses {} of its home", print_cpus(unused))});

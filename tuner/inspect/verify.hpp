@@ -31,6 +31,9 @@ struct Drift {
 /// Returns every drift of the processes of one rank. As planned is:
 /// - Each thread of a training process has its whole home, or CPUs of the training side: our runtime narrows
 ///   a process to it. A process that was started on the training side (framework native) has only that.
+/// - The main thread of a rank's first process has all of that. So has each that OpenMP could bind. Other
+/// processes
+///   the user may have pinned.
 /// - If all processes are confined to the training side, a zf-optimizer runs. Without one, nobody uses the
 ///   rest.
 /// - Nobody has divided the home again, except for a framework of which the plan knows it: see home_use().

@@ -31,6 +31,8 @@ void apply_launch(Launch& launch, bool force) {
           *refusal));
     }
   }
+  for (const std::string& name : launch.unset)
+    checked(::unsetenv(name.c_str()), format_text("unsetenv {}", name));
   for (const auto& [name, value] : launch.set) {
     checked(::setenv(name.c_str(), value.c_str(), 1), format_text("setenv {}", name));
   }

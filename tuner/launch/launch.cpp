@@ -78,6 +78,7 @@ std::string describe(const Launch& launch, const std::vector<std::string>& comma
   if (!launch.rank_source.empty())
     text = format_text("# rank {} (from {})\n", launch.rank, launch.rank_source);
   for (const std::string& note : launch.notes) text += format_text("# {}\n", one_line(note));
+  for (const std::string& name : launch.unset) text += format_text("unset {}\n", name);
   for (const auto& [name, value] : launch.set)
     text += format_text("export {}={}\n", name, shell_quoted(value));
   if (!launch.mems.empty()) text += format_text("# memory: preferred on {}\n", print_nodes(launch.mems));

@@ -24,6 +24,7 @@ struct Launch {
   std::optional<ProcessBinding> binding;   ///< what the runtime in the command is told (ZF_BINDING)
   NodeSet mems;                            ///< the nodes to prefer; empty: keep the policy
   std::map<std::string, std::string> set;  ///< environment variables to set
+  std::vector<std::string> unset = {};     ///< environment variables to take out
   /// The user's settings that are kept, what was dropped. Parts of the plan are in them as they are: print
   /// each with one_line().
   std::vector<std::string> notes;

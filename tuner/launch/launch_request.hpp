@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "launch/openmp_launch.hpp"
 #include "launch/thread_counts.hpp"
 
 namespace zf {
@@ -23,6 +24,7 @@ struct LaunchRequest {
   CpusOf cpus_of = CpusOf::unsaid;                      ///< --cpus
   TorchrunsOne torchruns_one = TorchrunsOne::replaced;  ///< --keep-threads
   bool sets_gpus = false;                               ///< --set-gpus
+  OpenmpVariables openmp = OpenmpVariables::removed;    ///< --omp
 };
 
 }  // namespace zf

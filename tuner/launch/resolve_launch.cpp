@@ -141,7 +141,9 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
 
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment) {
   try {
-    return resolve_or_throw(with_absolute_path(request), environment);
+    Launch launch = resolve_or_throw(with_absolute_path(request), environment);
+    settle_openmp(launch, request.openmp, environment);
+    return launch;
   } catch (const Error& error) {
     if (!request.force) throw;
     return unbound_launch(error);

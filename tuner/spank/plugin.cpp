@@ -1,7 +1,8 @@
 // srun --zf-tune: Slurm itself does to each task what `zf-tune exec --force` does, after Slurm's own binding
 // and before the command starts. In plugstack.conf:
-//   optional zf_tune.so [default=on|off] [run=/run/zf-tune]
+//   optional zf_tune.so [default=on|off] [run=/run/zf-tune] [omp=remove|keep]
 // default: the setting for steps without the option (off). run: the folder where the Prolog publishes plans.
+// The last two are as in zf-tune exec; a step may give them, too: srun --zf-tune=on,omp=keep.
 //
 // The plugin never stops a task: an error becomes a line on the task's stderr, and the task starts unbound.
 #include <sys/stat.h>
@@ -33,22 +34,53 @@ SPANK_PLUGIN(zf_tune, 1)
 
 namespace {
 
-int accept_word(int, const char* word, int) {
-  const std::string_view text = word == nullptr ? "on" : word;
-  return text == "on" || text == "off" ? 0 : -1;
+struct Settings {
+  bool on = false;
+  std::filesystem::path run = "/run/zf-tune";
+  zf::OpenmpVariables openmp = zf::OpenmpVariables::removed;
+};
+
+/// Reads a word that the option and plugstack.conf share. Returns false if it is none.
+bool read_word(std::string_view word, Settings& settings) {
+  if (word == "omp=remove") {
+    settings.openmp = zf::OpenmpVariables::removed;
+  } else if (word == "omp=keep") {
+    settings.openmp = zf::OpenmpVariables::kept;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// Reads the option: "on" or "off", and words of read_word(), with commas between them. Without one of the
+/// first two it is on. Returns false if a word is not known.
+bool read_option(const char* text, Settings& settings) {
+  settings.on = true;
+  std::string_view rest = text == nullptr ? "on" : text;
+  while (true) {
+    const auto comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    if (word == "on" || word == "off") {
+      settings.on = word == "on";
+    } else if (!read_word(word, settings)) {
+      return false;
+    }
+    if (comma == std::string_view::npos) return true;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+int accept_option(int, const char* text, int) {
+  Settings settings;
+  return read_option(text, settings) ? 0 : -1;
 }
 
 spank_option option() {
   static char name[] = "zf-tune";
-  static char argument[] = "on|off";
+  static char argument[] = "on|off,omp=remove|keep";
   static char usage[] = "run each task under its node's plan: bound, its memory near it (docs/slurm.md)";
-  return {name, argument, usage, 2, 0, accept_word};
+  return {name, argument, usage, 2, 0, accept_option};
 }
-
-struct Settings {
-  bool on = false;
-  std::filesystem::path run = "/run/zf-tune";
-};
 
 /// Returns the settings of plugstack.conf; the step's own option overrides them.
 Settings settings_of(spank_t spank, int count, char** words) {
@@ -57,11 +89,11 @@ Settings settings_of(spank_t spank, int count, char** words) {
     const std::string_view word = words[i];
     if (word == "default=on") settings.on = true;
     if (word.starts_with("run=")) settings.run = word.substr(4);
+    read_word(word, settings);
   }
   spank_option asked = option();
   char* value = nullptr;
-  if (spank_option_getopt(spank, &asked, &value) == ESPANK_SUCCESS)
-    settings.on = value == nullptr || std::string_view(value) != "off";
+  if (spank_option_getopt(spank, &asked, &value) == ESPANK_SUCCESS) read_option(value, settings);
   return settings;
 }
 
@@ -124,8 +156,11 @@ void bind_task(spank_t spank, const Settings& settings) {
   const std::filesystem::path plan = plan_path(environment, settings.run, job);
   if (plan.empty()) return;
 
-  zf::Launch launch = zf::resolve_launch({plan, task, true, static_cast<int>(tasks)}, environment);
+  zf::LaunchRequest request{plan, task, true, static_cast<int>(tasks)};
+  request.openmp = settings.openmp;
+  zf::Launch launch = zf::resolve_launch(request, environment);
   zf::apply_launch(launch, true);
+  for (const std::string& name : launch.unset) spank_unsetenv(spank, name.c_str());
   for (const auto& [name, value] : launch.set) spank_setenv(spank, name.c_str(), value.c_str(), 1);
   for (const std::string& note : launch.notes) slurm_spank_log("zf-tune: %s", zf::one_line(note).c_str());
 }

@@ -113,6 +113,14 @@ TEST(DoctorOpenmp, WhatExportWritesAndWhatBindsNothingAreFine) {
   EXPECT_THAT(openmp_findings(patient_with(std::map<std::string, std::string>())), IsEmpty());
 }
 
+TEST(DoctorOpenmp, APlaceMustBeAWholeHomeOfThePlan) {
+  EXPECT_THAT(openmp_findings(with_plan(patient_with({{"OMP_PLACES", "{0:2}"}}))),
+              ElementsAre(finding(Severity::warning, "OMP_PLACES={0:2}")));
+  const auto both = openmp_findings(patient_with({{"OMP_PROC_BIND", "close"}, {"OMP_PLACES", "cores"}}));
+  ASSERT_EQ(both.size(), 1U);
+  EXPECT_EQ(both.front().remedy, "unset OMP_PROC_BIND OMP_PLACES; zf-tune exec does so for its job");
+}
+
 TEST(DoctorOpenmp, ThreadCountsAreHeldAgainstThePlanOrTheCpus) {
   const auto alone = openmp_findings(patient_with({{"OMP_NUM_THREADS", "5"}}));
   EXPECT_THAT(alone, ElementsAre(finding(Severity::warning, "5 threads on 4 allowed CPUs")));

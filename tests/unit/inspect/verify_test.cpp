@@ -94,6 +94,34 @@ TEST(Verify, AWholeHomeIsAsPlannedBeforeAndAfterItIsNarrowed) {
   }
 }
 
+TEST(Verify, AMainThreadThatIsNarrowerThanItsHomeIsNamedAlsoWhereOpenmpsThreadsAreSpread) {
+  JobProcess spread = trainer({"0", "2", "4", "6"});
+  EXPECT_THAT(
+      said(bound(Framework::torch), {spread}),
+      ElementsAre("100: has its main thread on 0 only, not on 0-7: so have the data loaders that it starts"));
+  EXPECT_THAT(said(shared_home(), {spread}),
+              ElementsAre(HasSubstr("has its main thread on 0 only, not on 0-7")));
+  EXPECT_THAT(said(bound(Framework::native, StartedOn::training),
+                   {trainer({"1", "1"}), optimizer({"4", "5", "6", "7"})}),
+              ElementsAre(HasSubstr("has its main thread on 1 only, not on 0-3")));
+  EXPECT_THAT(said(bound(Framework::torch), {trainer({"0-3", "4-7"})}),
+              ElementsAre(HasSubstr("has its main thread on 0-3 only, not on 0-7")))
+      << "not narrowed by our runtime, of which no optimizer runs";
+  spread.openmp = {"OMP_PROC_BIND=close"};
+  EXPECT_THAT(said(bound(Framework::torch), {spread}),
+              ElementsAre(HasSubstr("OpenMP binds it by OMP_PROC_BIND=close")));
+}
+
+TEST(Verify, AMainThreadOfAChildIsNamedIfOpenmpHasBoundIt) {
+  const JobProcess shell = trainer({"0-7"});
+  EXPECT_THAT(said(bound(Framework::torch), {shell, child({"0", "2", "4", "6"})}),
+              ElementsAre(HasSubstr("200: has its main thread on 0 only")));
+  JobProcess alone = child({"1"});
+  EXPECT_THAT(said(bound(Framework::torch), {shell, alone}), IsEmpty()) << "the user pinned it";
+  alone.openmp = {"GOMP_CPU_AFFINITY=1"};
+  EXPECT_THAT(said(bound(Framework::torch), {shell, alone}), ElementsAre(HasSubstr("GOMP_CPU_AFFINITY=1")));
+}
+
 TEST(Verify, NativeIsConfinedToTheTrainingSide) {
   const ProcessBinding native = bound(Framework::native, StartedOn::training);
   EXPECT_THAT(said(native, {trainer({"0-3", "1"}), optimizer({"4", "5", "6", "7"})}), IsEmpty());

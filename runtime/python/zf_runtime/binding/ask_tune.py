@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from .thread_counts import PINNING
+
 _DEADLINE_S = 60
 
 
@@ -59,6 +61,7 @@ def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: froz
     ranks have them, which exec need not find out."""
     options = [] if rank is None else ["--rank", str(rank)]
     options += ["--cpus", "job"] if are_jobs else []
+    variables = {name: value for name, value in variables.items() if name not in PINNING}  # bind() reports them
     said = run("exec", "--plan", plan, *options, "--dry-run", "--", "true", variables=variables, cpus=cpus)
     found = Launch({}, [])
     for line in said.splitlines():

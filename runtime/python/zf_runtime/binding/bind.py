@@ -191,6 +191,7 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
     """`call`: whom the home was found for; None: it is set anew."""
     home = found.home
     outer = outer_binding.find(os.environ)
+    said = [*said, *(text for text in thread_counts.pinning_in(os.environ, home.cpus) if text not in said)]
     counts = thread_counts.counts_for(home.threads, "" if outer is None else str(outer.home.threads), os.environ,
                                        thread_counts.launchers_own(os.environ, _rays_threads()))
     moved_threads.expect(home, home.cpus)

@@ -10,10 +10,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# By these OpenMP pins its threads.
+PINNING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 # KMP_AFFINITY is a type, and modifiers and numbers around it. Without a type, or with one of these, it pins nothing.
 _KMP_TYPES_OFF = ("none", "disabled")
 _KMP_MODIFIERS = ("verbose", "noverbose", "warnings", "nowarnings", "respect", "norespect", "reset", "noreset", "fine",
                   "granularity=")
+
+_MAX_CPU = 65535
 
 # The libraries that may have read a variable already, by the beginning of their file's name: the variable, and the
 # functions that set the number and return it.
@@ -32,13 +36,14 @@ class Counts(NamedTuple):
     note: str
 
 
-def pinning_in(variables: Mapping[str, str]) -> list[str]:
-    """Returns a sentence for each variable by which OpenMP pins its threads. The rule is that of zf-tune doctor
-    (tuner/inspect/doctor_binding.cpp): OMP_PROC_BIND=false overrules all but Intel's, and one place pins no thread
-    within it."""
+def pinning_in(variables: Mapping[str, str], home: frozenset[int] = frozenset()) -> list[str]:
+    """Returns a sentence for each variable by which OpenMP pins its threads. The rule is that of zf-tune exec
+    (runtime/launchers/openmp_variables.hpp): OMP_PROC_BIND=false overrules all but Intel's, and one place pins no
+    thread within it. If the home is known, the place must hold it."""
     bind, places = variables.get("OMP_PROC_BIND", ""), variables.get("OMP_PLACES", "").strip()
     is_off = bind.strip().lower() == "false"
-    is_one_place = places.startswith("{") and places.find("}") == len(places) - 1
+    place = _single_place(places)
+    is_one_place = place is not None and home <= place
     found = ["KMP_AFFINITY"] if _kmp_pins(variables.get("KMP_AFFINITY", "")) else []
     if variables.get("GOMP_CPU_AFFINITY") and not is_off:
         found.append("GOMP_CPU_AFFINITY")
@@ -46,6 +51,21 @@ def pinning_in(variables: Mapping[str, str]) -> list[str]:
         found.append("OMP_PROC_BIND" if bind else "OMP_PLACES")
     return [f"{name}={variables[name]} is set: OpenMP pins its threads one by one, and may undo this binding; unset it"
             for name in found]
+
+
+def _single_place(places: str) -> frozenset[int] | None:
+    """Returns the CPUs of "{0:4,8}"; None if there are several places, or one by another name."""
+    text = "".join(places.split())
+    if not text.startswith("{") or text.find("}") != len(text) - 1:
+        return None
+    cpus: set[int] = set()
+    for interval in text[1:-1].split(","):
+        words = interval.split(":")
+        if len(words) > 3 or not all(word.isascii() and word.isdigit() and int(word) <= _MAX_CPU for word in words):
+            return None
+        first, count, stride = map(int, [*words, *("0", "1", "1")[len(words):]])
+        cpus.update(range(first, min(first + count * max(stride, 1), _MAX_CPU + 1), max(stride, 1)))
+    return frozenset(cpus)
 
 
 def _kmp_pins(affinity: str) -> bool:

@@ -1,0 +1,33 @@
+#include "launch/openmp_launch.hpp"
+
+#include "base/cpu_list.hpp"
+#include "base/format.hpp"
+#include "base/text.hpp"
+#include "launchers/openmp_variables.hpp"
+
+namespace zf {
+
+void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment) {
+  if (launch.cpus.empty()) return;
+  const std::vector<CpuSet> homes{launch.cpus};
+  if (choice == OpenmpVariables::kept) {
+    for (const OpenmpBinding& found : openmp_bindings(environment, homes)) {
+      if (launch.rank != 0) break;
+      launch.notes.push_back(format_text("{}={} is kept (--omp keep): {}; this process is bound to {}",
+                                         found.variable, found.value, found.effect, print_cpus(launch.cpus)));
+    }
+    return;
+  }
+  launch.unset = openmp_variables_to_unset(environment, homes);
+  if (launch.unset.empty() || launch.rank != 0) return;
+  std::vector<std::string> settings;
+  for (const std::string& name : launch.unset)
+    settings.push_back(format_text("{}={}", name, environment.get(name).value_or("")));
+  const bool one = settings.size() == 1;
+  launch.notes.push_back(
+      format_text("{} {} taken out of the job's environment: by {} OpenMP would bind threads again, and not "
+                  "to the plan's CPUs; --omp keep keeps {}",
+                  enumerated(settings), one ? "is" : "are", one ? "it" : "them", one ? "it" : "them"));
+}
+
+}  // namespace zf

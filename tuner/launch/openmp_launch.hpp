@@ -1,0 +1,20 @@
+// What becomes of the variables by which OpenMP would undo the binding of a launch. Pure.
+#pragma once
+
+#include "launch/launch.hpp"
+#include "os/environment.hpp"
+
+namespace zf {
+
+/// What becomes of variables by which OpenMP binds the threads of the command again?
+enum class OpenmpVariables {
+  removed,  ///< they are taken out of its environment
+  kept,     ///< --omp keep
+};
+
+/// Takes them out of the launch's environment, or keeps them, and adds notes that say so. One note for all
+/// ranks of the node is enough, so rank 0 has it. Does nothing if the launch binds nothing, or if the
+/// variables agree with its CPUs (openmp_variables.hpp).
+void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment);
+
+}  // namespace zf
