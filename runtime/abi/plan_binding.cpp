@@ -14,6 +14,7 @@
 #include "os/meminfo.hpp"
 #include "os/same_file.hpp"
 #include "os/sysroot.hpp"
+#include "plan/given_policy.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "plan/resolve_rank.hpp"
@@ -62,6 +63,13 @@ std::optional<BoundPlan> bound_by_exec(const char* plan_path, int rank, const En
   }
 }
 
+/// Returns the binding with memory where a memory policy that others have set allows it.
+BoundPlan under_given_policy(BoundPlan plan, const Environment& environment) {
+  if (const auto given = policy_of_others(environment))
+    plan.binding.optimizer = side_under(plan.binding.optimizer, *given);
+  return plan;
+}
+
 /// Returns what to do if a plan names CPUs or nodes that are not available.
 std::string next_step(const BoundPlan& plan) {
   if (plan.path == kBindingVariable)
@@ -92,13 +100,14 @@ std::string excluded_text(const Allowed& allowed, const CpuSet& missing) {
 
 BoundPlan find_binding(const char* plan_path, int rank, const Environment& environment) {
   if (switched_off(environment)) return unplanned(rank, environment);
-  if (auto bound = bound_by_exec(plan_path, rank, environment)) return *std::move(bound);
+  if (auto bound = bound_by_exec(plan_path, rank, environment))
+    return under_given_policy(*std::move(bound), environment);
   BoundPlan found;
   found.path = path_of(plan_path, environment);
   const Plan plan = load(found.path);
   found.foreign = foreign_machine(plan.machine, read_machine_identity(SysRoot()));
   found.binding = binding_of(plan, rank_of_plan(plan, found.path, rank, environment));
-  return found;
+  return under_given_policy(std::move(found), environment);
 }
 
 std::optional<BoundPlan> find_binding_if_any(const char* plan_path, int rank,
@@ -106,7 +115,8 @@ std::optional<BoundPlan> find_binding_if_any(const char* plan_path, int rank,
   if (switched_off(environment)) return std::nullopt;
   const bool is_named = plan_path != nullptr || !environment.get("ZF_PLAN").value_or("").empty();
   if (is_named) return find_binding(plan_path, rank, environment);
-  return bound_by_exec(plan_path, rank, environment);
+  auto bound = bound_by_exec(plan_path, rank, environment);
+  return bound ? std::optional(under_given_policy(*std::move(bound), environment)) : std::nullopt;
 }
 
 Allowed allowed_to_optimizer() {

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/cpu_list.hpp"
@@ -23,8 +24,15 @@
 namespace zf {
 namespace {
 
-// MPOL_PREFERRED_MANY of <linux/mempolicy.h>, Linux 5.15. libnuma 2.0.16 may not have it.
+// MPOL_LOCAL, MPOL_PREFERRED_MANY (Linux 5.15) and MPOL_WEIGHTED_INTERLEAVE (6.9) of <linux/mempolicy.h>.
+// libnuma 2.0.16 may not have them.
+constexpr int kLocal = 4;
 constexpr int kPreferredMany = 5;
+constexpr int kWeightedInterleave = 6;
+// The flags that may be set in a mode: the nodes count among the allowed ones (relative), do not follow the
+// cpuset (static), or are balanced.
+constexpr int kRelativeNodes = 1 << 14;
+constexpr int kModeFlags = 1 << 13 | kRelativeNodes | 1 << 15;
 
 constexpr std::size_t kPagesPerCall = 16384;
 
@@ -63,7 +71,65 @@ PolicyRefusal apply(const char* call, MemoryPolicy policy, const NodeSet& given,
                      nodes.empty() ? "no node" : print_nodes(nodes), errno_text(error));
 }
 
+/// Returns the nodes that get_mempolicy() reports, and the mode; nothing if the call is refused.
+std::optional<std::pair<int, NodeSet>> ask_policy(unsigned long flags) {
+  constexpr unsigned long kWordBits = std::numeric_limits<unsigned long>::digits;
+  constexpr unsigned long kMostNodes = 1024;  // Linux is built for no more (CONFIG_NODES_SHIFT)
+  std::array<unsigned long, kMostNodes / kWordBits> words = {};
+  int mode = MPOL_DEFAULT;
+  // The kernel writes as many bits as it was built for, and wants room for them all. It reads one bit fewer.
+  if (::get_mempolicy(&mode, words.data(), kMostNodes + 1, nullptr, static_cast<unsigned>(flags)) != 0)
+    return std::nullopt;
+  NodeSet nodes;
+  for (unsigned long bit = 0; bit < kMostNodes; ++bit) {
+    if ((words[bit / kWordBits] >> bit % kWordBits & 1) != 0) nodes.insert(Node{static_cast<int>(bit)});
+  }
+  return std::pair{mode, nodes};
+}
+
+/// Returns the nodes of a mask that counts among the allowed ones, round and round
+/// (mpol_relative_nodemask()).
+NodeSet nth_of(const NodeSet& positions, const NodeSet& allowed) {
+  const std::vector<Node> ordered(allowed.begin(), allowed.end());
+  NodeSet nodes;
+  for (const Node position : positions) {
+    if (!ordered.empty()) nodes.insert(ordered[static_cast<std::size_t>(position.os_index) % ordered.size()]);
+  }
+  return nodes;
+}
+
+std::optional<GivenPolicy> policy_of_mode(int mode) {
+  switch (mode) {
+    case MPOL_PREFERRED:
+    case kPreferredMany:
+      return GivenPolicy::preferred;
+    case MPOL_BIND:
+      return GivenPolicy::bind;
+    case MPOL_INTERLEAVE:
+    case kWeightedInterleave:
+      return GivenPolicy::interleave;
+    case kLocal:
+      return GivenPolicy::local;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
+
+std::optional<ThreadPolicy> thread_memory_policy() {
+  const auto found = ask_policy(0);
+  if (!found) return std::nullopt;
+  const auto [mode, nodes] = *found;
+  const auto policy = policy_of_mode(mode & ~kModeFlags);
+  if (!policy) return std::nullopt;
+  const auto allowed = ask_policy(MPOL_F_MEMS_ALLOWED);
+  if (!allowed) return std::nullopt;
+  const NodeSet given =
+      (mode & kRelativeNodes) != 0 ? nth_of(nodes, allowed->second) : nodes & allowed->second;
+  if (given.empty()) return ThreadPolicy{};  // "preferred" without a node is how older kernels say "local"
+  return ThreadPolicy{*policy, given};
+}
 
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes) {
   return apply("set_mempolicy", policy, nodes, [](int mode, const NodeMask& mask) {

@@ -111,6 +111,9 @@ std::string print_binding(const ProcessBinding& binding) {
       print(rank.optimizer.cpus), print(rank.optimizer.mems), name_of(rank.optimizer.memory_policy),
       rank.shared ? "yes" : "no");
   if (rank.optimizer.threads) line += format_text(" optimizer_threads={}", *rank.optimizer.threads);
+  if (binding.kept)
+    line += format_text(" kept_policy={} kept_nodes={}", name_of(binding.kept->policy),
+                        print(binding.kept->nodes));
   if (line.size() > kMaxBindingBytes) {
     throw Error(Exit::infeasible,
                 format_text("the binding of rank {} needs {} bytes in the environment, more than {}",
@@ -136,6 +139,10 @@ ProcessBinding parse_binding(std::string_view line) {
       words.take_named<MemoryPolicy>("policy", all_names<MemoryPolicy>(", ", " or "));
   rank.shared = words.take_flag("shared");
   if (words.has("optimizer_threads")) rank.optimizer.threads = words.take_count("optimizer_threads", 1);
+  if (words.has("kept_policy")) {
+    const auto policy = words.take_named<GivenPolicy>("kept_policy", "one of " + all_names<GivenPolicy>());
+    binding.kept = ThreadPolicy{policy, words.take_nodes("kept_nodes")};
+  }
   words.end();
   if (rank.training.cpus.empty() || rank.optimizer.cpus.empty() ||
       !rank.home.cpus.contains(rank.both_sides()))

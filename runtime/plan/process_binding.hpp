@@ -31,6 +31,9 @@ struct ProcessBinding {
   Framework framework = Framework::unknown;
   StartedOn started_on = StartedOn::nothing;
   std::string plan_id = {};  ///< plan_id() of the plan that it was made by; empty: not known
+  /// The memory policy of others that the process keeps (given_policy.hpp); absent: it prefers the
+  /// optimizer's nodes.
+  std::optional<ThreadPolicy> kept = {};
   bool operator==(const ProcessBinding&) const = default;
 };
 

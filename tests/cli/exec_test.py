@@ -210,6 +210,38 @@ class Exec(CommandTest):
                 self.assert_exit(result, DONE)
                 self.assertEqual(parse_cpus(result.stdout.strip()), home)
 
+    def policy_of(self, mode: int, *options: str) -> tuple[int, str]:
+        """Returns the memory policy of the command of a process with this policy on node 0, and what exec said."""
+        numa = ctypes.CDLL("libnuma.so.1", use_errno=True)
+        node = ctypes.c_ulong(1)
+        look = ("import ctypes; mode = ctypes.c_int(); ctypes.CDLL('libnuma.so.1').get_mempolicy("
+                "ctypes.byref(mode), None, 0, None, 0); print(mode.value)")
+        result = self.run_exec(sys.executable, "-c", look, options=options,
+                               preexec_fn=lambda: numa.set_mempolicy(mode, ctypes.byref(node), 2))
+        self.assert_exit(result, DONE)
+        return int(result.stdout), result.stderr
+
+    def test_memory_policy_that_was_set_before_is_kept(self):
+        need_memory_policies()
+        if parse_cpus(self.plan["ranks"][0]["optimizer"]["mems"]) != {0}:
+            self.skipTest("the plan has other nodes than node 0")
+        self.assertEqual(self.policy_of(0), (1, ""), "without one, the plan's nodes are preferred")
+        for mode, name in ((1, "preferred"), (2, "bind"), (3, "interleave")):
+            found, said = self.policy_of(mode)
+            self.assertEqual(found, mode)
+            self.assertEqual(said, f"zf-tune exec: the memory policy that was set before, {name} on node 0, is kept, "
+                             "and memory of rank 0's optimizer lies on node 0; --memory-policy plan replaces it\n")
+            self.assertEqual(self.policy_of(mode, "--memory-policy", "plan"), (1, ""))
+        self.assertEqual(self.policy_of(0, "--memory-policy", "keep"), (0, ""))
+        self.assert_refused(self.run_exec("true", options=["--memory-policy", "x"]), USAGE, "neither plan nor keep")
+
+    def test_preference_of_an_outer_exec_is_not_others(self):
+        need_memory_policies()
+        self.make_plan("--ranks", "2", name="two.json")
+        result = self.run_exec(BINARY, "exec", "--plan", "two.json", "--rank", "1", "--", "true")
+        self.assert_exit(result, DONE)
+        self.assertNotIn("memory policy", result.stderr)
+
     def threads_of(self, *options: str, **environment: str) -> tuple[list[str], list[str]]:
         """Returns the command's THREADS, and what exec said."""
         result = self.run_exec("sh", "-c", " ".join(["echo", *(f"${name}" for name in THREADS)]), options=options,

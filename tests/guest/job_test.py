@@ -1,5 +1,6 @@
 """Exports, verify and doctor on two real NUMA nodes with SMT: sets of several CPUs, memory on the wrong node."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -47,6 +48,37 @@ class Job(CommandTest):
                               "env $set zf-tune exec -q --rank 1 -- program; done", str(self.folder / "program"))
         masks = [{int(cpu) for cpu in line.split()} for line in said.splitlines() if re.fullmatch(r"[\d ]+", line)]
         self.assertEqual(masks, [TRAINING[1]] * 3 + [{2, 3, 6, 7}] * 6, "by export, and under exec on the whole home")
+
+    def test_memory_policy_of_others_is_kept_by_the_job_and_by_its_optimizer(self):
+        """Rank 0's node is 0."""
+        folder = BINARY.rsplit("/", 1)[0]
+        hold = "dd if=/dev/zero of=/dev/null bs=64M"
+        has_it = "grep -q '^RssAnon:[^0-9]*6[45][0-9][0-9][0-9] kB' /proc/$!/status"
+        said = self.run_guest(
+            f"{PLAN}; for way in '' --membind=1 --interleave=all --preferred=1 --localalloc; do "
+            "${way:+numactl $way} zf-tune exec --rank 0 -- numactl --show 2>&1 | grep -v cpubind; echo; done; "
+            "for way in --membind=1 --membind=0,1 --interleave=all; do "
+            "numactl $way zf-tune exec -q --rank 0 -- guest_placement; done; "
+            "numactl --membind=1 zf-tune check plan.json; "
+            f"numactl --interleave=all zf-tune exec -q --rank 0 -- {hold} & n=0; "
+            f"until {has_it} || [ $((n += 1)) -gt 60 ]; do sleep 1; done; zf-tune verify --pid $!; kill $!",
+            f"{folder}/guest_placement", f"{folder}/zf-optimizer")
+        *shown, rest = said.split("\n\n")
+        within = "is kept, and memory of rank 0's optimizer lies on node 0;"
+        elsewhere = "is kept, so memory of rank 0's optimizer lies on node 1 and not on the plan's node 0;"
+        for text, policy, note in zip(shown, ("preferred", "bind", "interleave", "preferred", "local"), (
+                "", f"bind on node 1, {elsewhere}", f"interleave on nodes 0-1, {within}",
+                f"preferred on node 1, {elsewhere}", f"local, {within}"), strict=True):
+            self.assertIn(f"policy: {policy}\n", text)
+            self.assertIn(note, text)
+            self.assertEqual("is kept" in text, bool(note), text)
+        self.assertIn("preferred node: 0\n", shown[0])
+        self.assertIn("preferred node: 1\n", shown[3])
+        arenas = [json.loads(line) for line in rest.splitlines() if line.startswith("{")]
+        self.assertEqual([(set(arena["nodes"]), arena["elsewhere"], arena["note"]) for arena in arenas],
+                         [({"1"}, 0, ""), ({"0"}, 0, ""), ({"0"}, 0, "")])
+        self.assertIn("zf-tune exec keeps it: rank 0 gets no memory on the plan's nodes", rest)
+        self.assertIn("all as planned", rest, "pages that the policy interleaves are no drift")
 
     def test_verify_names_memory_on_the_wrong_node(self):
         hold = "dd if=/dev/zero of=/dev/null bs=64M"

@@ -83,6 +83,34 @@ class Refused(BoundProcess):
         self.assertIn("a page goes to the node of the CPU that touches it first", said["text"])
         self.assertNotIn("memory preferred", said["text"])
 
+    def test_a_memory_policy_that_was_set_before_is_kept(self):
+        program = """
+from zf_runtime.binding import memory
+if MODE:
+    memory._set_mempolicy(memory._SET_MEMPOLICY[os.uname().machine], MODE, frozenset([0]))
+said(bind(rank=0, ranks=2), policy=(memory._policy() or [0])[0],
+     others=memory.is_given_by_others(os.environ["ZF_BINDING"]))
+"""
+        before, = self.run_python(program.replace("MODE", "0"))
+        if before["policy"] == 0:
+            self.skipTest("memory policies are refused here")
+        self.assertEqual((before["policy"], before["others"]), (1, False), before["text"])
+        self.assertIn("memory preferred on node 0", before["text"])
+        interleaved, = self.run_python(program.replace("MODE", "3"))
+        self.assertEqual((interleaved["policy"], interleaved["others"]), (3, True), interleaved["text"])
+        self.assertNotIn("memory preferred", interleaved["text"])
+        self.assertIn("interleave on node 0, is kept, and memory of rank 0's optimizer lies on node 0",
+                      interleaved["text"])
+        self.assertNotIn("--memory-policy", interleaved["text"])
+
+    def test_the_preference_of_zf_tune_exec_is_not_others(self):
+        """A launcher under exec has started this process as another rank."""
+        self.make_plan("--ranks", "2")
+        said = self.bind("", before=[support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "0", "--", "env",
+                                     "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2"])
+        self.assertTrue(said["bound"], said["text"])
+        self.assertNotIn("memory policy", said["text"])
+
     def test_a_mask_that_is_refused_is_no_binding(self):
         said, = self.run_python("""
 def refuse(tid, cpus):

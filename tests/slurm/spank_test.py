@@ -34,6 +34,23 @@ class Spank(SlurmTest):
         for node in nodes:
             self.assertIn(f"preferred node: {node}\n", said)
 
+    def test_what_others_have_set_is_as_under_exec(self):
+        """With its option, and by the settings of all steps."""
+        show = ("sh -c 'test -z \"$ZF_RANK\" || echo $ZF_RANK ${OMP_PLACES-none} "
+                "$(numactl --show | grep -e ^policy -e ^preferred)'")
+        said = self.in_guest(f"""
+            class_plan --ranks 2
+            export OMP_PLACES=cores
+            as_user {RANKS} -c4 --mem-bind=local --zf-tune {show} 2>&1 | sort
+            as_user {RANKS} -c4 --mem-bind=local --zf-tune=omp=keep,memory-policy=plan {show} | sort""",
+                             "2ht", **self.with_plugin())
+        lines = [line for line in said.splitlines() if line[:1] in "01"]
+        self.assertEqual([line.split()[:4] for line in lines],
+                         [["0", "none", "policy:", "bind"], ["1", "none", "policy:", "bind"],
+                          ["0", "cores", "policy:", "preferred"], ["1", "cores", "policy:", "preferred"]], said)
+        self.assertEqual(said.count("OMP_PLACES=cores is taken out of the job's environment"), 1, said)
+        self.assertIn("the memory policy that was set before, bind on nodes 0-1, is kept", said)
+
     def test_ranks_that_slurm_has_bound_keep_its_cpus(self):
         said = self.in_guest("""
             class_plan --ranks 4

@@ -9,6 +9,7 @@
 #include "commands/shared_arguments.hpp"
 #include "gpus/visible_gpus.hpp"
 #include "measure/bandwidth.hpp"
+#include "plan/given_policy.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "planning/node_facts.hpp"
@@ -111,6 +112,9 @@ Exit check_run(const Arguments& arguments) {
          {isolated_homes_note(plan, machine.allowed, machine.isolated), better_homes_note(plan, machine)}) {
       if (note) say(*note);
     }
+    if (const auto given = policy_of_others(Environment::of_this_process());
+        given && machine.topology.is_this_machine)
+      say(kept_in_words(*given, rank_kept_away(plan, *given)));
   }
   if (arguments.has("bandwidth"))
     return check_bandwidth(path, plan, machine.allowed, extent, started_ns, arguments.has("strict"));

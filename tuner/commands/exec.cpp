@@ -46,6 +46,11 @@ CommandSpec exec_spec() {
            "threads by them against the plan: remove (take them out of COMMAND's environment) or keep "
            "(default: remove; values that agree with the plan are kept)",
            "remove, keep"},
+          {"memory-policy", 0, "WHAT",
+           "the memory policy of COMMAND: plan (its nodes are preferred) or keep (the one that this process "
+           "has) "
+           "(default: the one that numactl or srun --mem-bind has set; without one, plan)",
+           "plan, keep"},
           {"set-gpus", 0, "",
            "set CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) to the plan's GPUs in the order of the "
            "ranks; "
@@ -129,12 +134,24 @@ OpenmpVariables omp_argument(const Arguments& arguments) {
               "give --omp remove or --omp keep");
 }
 
+/// Returns which memory policy --memory-policy gives to the command.
+MemoryChoice memory_argument(const Arguments& arguments) {
+  const auto word = arguments.text("memory-policy");
+  if (!word) return MemoryChoice::unsaid;
+  if (*word == "plan") return MemoryChoice::plan;
+  if (*word == "keep") return MemoryChoice::keep;
+  throw Error(Exit::usage,
+              format_text("zf-tune exec: --memory-policy: \"{}\" is neither plan nor keep", *word),
+              "give --memory-policy plan or --memory-policy keep");
+}
+
 /// Returns the launch that the options ask for; one that binds nothing if zf-tune is switched off.
 Launch requested_launch(const Arguments& arguments, const std::optional<LocalRank>& local_rank,
                         const Environment& environment) {
   LaunchRequest request;
   request.cpus_of = cpus_argument(arguments);
   request.openmp = omp_argument(arguments);
+  request.memory = memory_argument(arguments);
   if (switched_off(environment)) return {};
   request.force = arguments.has("force");
   request.sets_gpus = arguments.has("set-gpus");

@@ -13,6 +13,7 @@
 #include "inspect/home_use.hpp"
 #include "launchers/core_shortage.hpp"
 #include "os/shared_cpus.hpp"
+#include "plan/given_policy.hpp"
 #include "plan/json_fields.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
@@ -72,6 +73,7 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
   own.slurm_job = patient.environment.get("SLURM_JOB_ID");
   patient.before = sample_activity(sysroot, ::getpid(), own);
   if (sysroot.is_this_machine()) {
+    patient.given_policy = policy_of_others(patient.environment);
     patient.refused_calls = try_system_calls();
     std::this_thread::sleep_for(kWatchTime);
   }
@@ -97,6 +99,7 @@ const std::vector<Check>& checks() {
       {"numa", numa_findings},
       {"huge-pages", huge_page_findings},
       {"memory", memory_findings},
+      {"memory-policy", memory_policy_findings},
       {"shared-memory", shared_memory_findings},
       {"locked-memory", locked_memory_findings},
       {"swap", swap_findings},

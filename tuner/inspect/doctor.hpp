@@ -54,7 +54,8 @@ struct Patient {
   std::size_t cores = 0;                       ///< those that the ranks have together
   std::vector<JobProcess> job = {};  ///< every process of this node that zf-tune exec started; each with its
                                      ///< binding, if it can be read
-  std::optional<Finding> memory = {};  ///< that the plan's job does not fit this node's memory
+  std::optional<ThreadPolicy> given_policy = {};  ///< see policy_of_others()
+  std::optional<Finding> memory = {};             ///< that the plan's job does not fit this node's memory
 };
 
 /// Watches a node for half a second and returns what the checks read. `plan`: the file whose CPUs are
@@ -119,6 +120,7 @@ std::vector<Finding> clock_limit_findings(const Patient& patient);
 
 // doctor_memory.cpp: what limits memory, or slows it down.
 std::vector<Finding> memory_findings(const Patient& patient);
+std::vector<Finding> memory_policy_findings(const Patient& patient);
 std::vector<Finding> shared_memory_findings(const Patient& patient);
 std::vector<Finding> locked_memory_findings(const Patient& patient);
 std::vector<Finding> huge_page_findings(const Patient& patient);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
@@ -40,9 +41,11 @@ class Page {
 // A seccomp filter or missing capabilities may refuse these calls, often in containers.
 std::vector<std::string> try_system_calls() {
   std::vector<std::string> refused;
-  // An empty set of nodes sets the default policy, which is in force already.
-  if (auto refusal = set_thread_memory_policy(MemoryPolicy::preferred, {}))
-    refused.push_back(std::move(*refusal));
+  // A policy is a thread's own, so the one of this thread stays as it is.
+  std::thread([&] {
+    if (auto refusal = set_thread_memory_policy(MemoryPolicy::preferred, {}))
+      refused.push_back(std::move(*refusal));
+  }).join();
   const Page page;
   if (auto refusal = set_range_memory_policy(MemoryPolicy::preferred, {}, page.start(), page.bytes())) {
     refused.push_back(std::move(*refusal));

@@ -10,6 +10,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "os/memory_limits.hpp"
+#include "plan/given_policy.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -41,6 +42,14 @@ bool is_on(const SysRoot& sysroot, const std::string& path) {
 std::vector<Finding> memory_findings(const Patient& patient) {
   if (!patient.memory) return {};
   return {*patient.memory};
+}
+
+// A policy that others have set is kept, so it may keep a rank from its nodes.
+std::vector<Finding> memory_policy_findings(const Patient& patient) {
+  if (!patient.given_policy) return {};
+  const auto far = patient.plan ? rank_kept_away(*patient.plan, *patient.given_policy) : std::nullopt;
+  return {{far ? Severity::warning : Severity::note, kept_in_words(*patient.given_policy, far),
+           "start zf-tune exec without it, or with --memory-policy plan"}};
 }
 
 // A /dev/shm or a limit of locked memory that is too small stops a job in the middle.

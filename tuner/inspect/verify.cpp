@@ -197,7 +197,9 @@ std::vector<Drift> drift_of(const RankProcesses& rank) {
     } else {
       narrowed |= compare_trainer(*member, rank.binding, use, member == rank.members.front(), drifts);
     }
-    compare_memory(*member, binding.optimizer.mems, drifts);
+    NodeSet nodes = binding.optimizer.mems;
+    if (rank.binding.kept && !nodes.empty()) nodes |= rank.binding.kept->nodes;
+    compare_memory(*member, nodes, drifts);
   }
   const CpuSet unused = still_there(use.unused, *rank.members.front());
   // Where a thread has other CPUs than the training side's, its own line says what is wrong.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "launch/memory_launch.hpp"
 #include "launch/openmp_launch.hpp"
 #include "launch/thread_counts.hpp"
 
@@ -25,6 +26,7 @@ struct LaunchRequest {
   TorchrunsOne torchruns_one = TorchrunsOne::replaced;  ///< --keep-threads
   bool sets_gpus = false;                               ///< --set-gpus
   OpenmpVariables openmp = OpenmpVariables::removed;    ///< --omp
+  MemoryChoice memory = MemoryChoice::unsaid;           ///< --memory-policy
 };
 
 }  // namespace zf

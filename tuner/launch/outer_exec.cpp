@@ -24,6 +24,7 @@ std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& reques
   launch.rank = binding->rank.rank;
   launch.rank_source = "an outer zf-tune exec";
   launch.cpus = process.cpus;
+  launch.binding = binding;
   launch.mems = preferred_mems(binding->rank.optimizer) & allowed.mems;
   return launch;
 }

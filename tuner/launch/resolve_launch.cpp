@@ -14,6 +14,7 @@
 #include "launchers/core_shortage.hpp"
 #include "machine/machine.hpp"
 #include "os/host_name.hpp"
+#include "plan/given_policy.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
@@ -143,6 +144,7 @@ Launch resolve_launch(const LaunchRequest& request, const Environment& environme
   try {
     Launch launch = resolve_or_throw(with_absolute_path(request), environment);
     settle_openmp(launch, request.openmp, environment);
+    settle_memory(launch, request.memory, policy_of_others(environment));
     return launch;
   } catch (const Error& error) {
     if (!request.force) throw;

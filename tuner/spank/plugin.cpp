@@ -1,6 +1,6 @@
 // srun --zf-tune: Slurm itself does to each task what `zf-tune exec --force` does, after Slurm's own binding
 // and before the command starts. In plugstack.conf:
-//   optional zf_tune.so [default=on|off] [run=/run/zf-tune] [omp=remove|keep]
+//   optional zf_tune.so [default=on|off] [run=/run/zf-tune] [omp=remove|keep] [memory-policy=plan|keep]
 // default: the setting for steps without the option (off). run: the folder where the Prolog publishes plans.
 // The last two are as in zf-tune exec; a step may give them, too: srun --zf-tune=on,omp=keep.
 //
@@ -38,6 +38,7 @@ struct Settings {
   bool on = false;
   std::filesystem::path run = "/run/zf-tune";
   zf::OpenmpVariables openmp = zf::OpenmpVariables::removed;
+  zf::MemoryChoice memory = zf::MemoryChoice::unsaid;
 };
 
 /// Reads a word that the option and plugstack.conf share. Returns false if it is none.
@@ -46,6 +47,10 @@ bool read_word(std::string_view word, Settings& settings) {
     settings.openmp = zf::OpenmpVariables::removed;
   } else if (word == "omp=keep") {
     settings.openmp = zf::OpenmpVariables::kept;
+  } else if (word == "memory-policy=plan") {
+    settings.memory = zf::MemoryChoice::plan;
+  } else if (word == "memory-policy=keep") {
+    settings.memory = zf::MemoryChoice::keep;
   } else {
     return false;
   }
@@ -77,7 +82,7 @@ int accept_option(int, const char* text, int) {
 
 spank_option option() {
   static char name[] = "zf-tune";
-  static char argument[] = "on|off,omp=remove|keep";
+  static char argument[] = "on|off,omp=remove|keep,memory-policy=plan|keep";
   static char usage[] = "run each task under its node's plan: bound, its memory near it (docs/slurm.md)";
   return {name, argument, usage, 2, 0, accept_option};
 }
@@ -158,6 +163,7 @@ void bind_task(spank_t spank, const Settings& settings) {
 
   zf::LaunchRequest request{plan, task, true, static_cast<int>(tasks)};
   request.openmp = settings.openmp;
+  request.memory = settings.memory;
   zf::Launch launch = zf::resolve_launch(request, environment);
   zf::apply_launch(launch, true);
   for (const std::string& name : launch.unset) spank_unsetenv(spank, name.c_str());

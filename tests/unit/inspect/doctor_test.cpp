@@ -121,6 +121,17 @@ TEST(DoctorOpenmp, APlaceMustBeAWholeHomeOfThePlan) {
   EXPECT_EQ(both.front().remedy, "unset OMP_PROC_BIND OMP_PLACES; zf-tune exec does so for its job");
 }
 
+TEST(DoctorMemoryPolicy, OneThatOthersHaveSetIsNamedAndAWarningIfItKeepsARankFromItsNodes) {
+  Patient patient = with_plan(patient_with(std::map<std::string, std::string>()));
+  EXPECT_THAT(memory_policy_findings(patient), IsEmpty());
+  patient.given_policy = ThreadPolicy{GivenPolicy::interleave, parse_node_list("0-1", "test")};
+  EXPECT_THAT(memory_policy_findings(patient),
+              ElementsAre(finding(Severity::note, "the memory policy interleave on nodes 0-1 is set here")));
+  patient.given_policy = ThreadPolicy{GivenPolicy::bind, parse_node_list("0", "test")};
+  EXPECT_THAT(memory_policy_findings(patient),
+              ElementsAre(finding(Severity::warning, "rank 1 gets no memory on the plan's nodes")));
+}
+
 TEST(DoctorOpenmp, ThreadCountsAreHeldAgainstThePlanOrTheCpus) {
   const auto alone = openmp_findings(patient_with({{"OMP_NUM_THREADS", "5"}}));
   EXPECT_THAT(alone, ElementsAre(finding(Severity::warning, "5 threads on 4 allowed CPUs")));

@@ -264,6 +264,15 @@ TEST(Verify, MemoryOnOtherNodes) {
   EXPECT_THAT(drift_as_planned({member}), IsEmpty()) << "a small part";
 }
 
+TEST(Verify, MemoryThatAKeptPolicySpreadsIsAsPlanned) {
+  ProcessBinding binding = bound(Framework::torch);
+  JobProcess member = trainer({"0-7"});
+  member.memory = MemoryByNode{{Node{0}, kGiB}, {Node{1}, kGiB}, {Node{2}, kGiB}};
+  EXPECT_THAT(said(binding, {member}), ElementsAre(HasSubstr("on nodes 1-2, outside node 0")));
+  binding.kept = ThreadPolicy{GivenPolicy::interleave, parse_node_list("0-1", "test")};
+  EXPECT_THAT(said(binding, {member}), ElementsAre(HasSubstr("on node 2, outside nodes 0-1")));
+}
+
 TEST(Verify, ARankThatThePlanLacks) { EXPECT_THROW(planned_binding(make_plan(), 2), Error); }
 
 TEST(Verify, NamesOfOthersAreMadePlainAndCut) {

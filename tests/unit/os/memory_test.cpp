@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <numaif.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +12,7 @@
 #include <thread>
 
 #include "os/allowed.hpp"
+#include "refuse_call.hpp"
 
 namespace zf {
 namespace {
@@ -58,6 +61,38 @@ TEST_F(Memory, ThreadPolicyIsSetAndTakenBack) {
     ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::none, mems_), std::nullopt);
     EXPECT_EQ(policy_of_this_thread(), MPOL_DEFAULT);
   }).join();
+}
+
+TEST_F(Memory, PolicyOfOthersIsReadWithItsNodes) {
+  const NodeSet last{mems_.last()};
+  std::thread([&] {
+    ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::none, {}), std::nullopt);
+    EXPECT_EQ(thread_memory_policy(), std::nullopt) << "the system's default";
+    ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::preferred, last), std::nullopt);
+    EXPECT_EQ(thread_memory_policy(), (ThreadPolicy{GivenPolicy::preferred, last}));
+    ASSERT_EQ(set_thread_memory_policy(MemoryPolicy::bind, mems_), std::nullopt);
+    EXPECT_EQ(thread_memory_policy(), (ThreadPolicy{GivenPolicy::bind, mems_}));
+    const unsigned long word = 1;  // the first node that is allowed, whatever its number is
+    ASSERT_EQ(set_mempolicy(MPOL_INTERLEAVE | 1 << 14, &word, 2), 0);
+    EXPECT_EQ(thread_memory_policy(), (ThreadPolicy{GivenPolicy::interleave, {mems_.first()}}));
+    ASSERT_EQ(set_mempolicy(MPOL_PREFERRED, nullptr, 0), 0);
+    EXPECT_EQ(thread_memory_policy(), ThreadPolicy{});
+  }).join();
+}
+
+TEST_F(Memory, PolicyThatTheKernelDoesNotTellIsNone) {
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    if (set_thread_memory_policy(MemoryPolicy::bind, mems_)) _exit(1);
+    refuse_call(SYS_get_mempolicy, EPERM);
+    _exit(thread_memory_policy() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoFilters) GTEST_SKIP() << "seccomp filters are not to be had here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(Memory, HighestNodeOfTheMaskCounts) {

@@ -54,6 +54,19 @@ TEST(ProcessBinding, ThreadsOfSharedCpusComeBackToo) {
               HasSubstr("optimizer_threads is \"0\""));
 }
 
+TEST(ProcessBinding, AKeptMemoryPolicyComesBackToo) {
+  ProcessBinding binding = sparse_binding();
+  for (const ThreadPolicy& kept :
+       {ThreadPolicy{GivenPolicy::bind, parse_node_list("0-1", "test")}, ThreadPolicy{}}) {
+    binding.kept = kept;
+    EXPECT_EQ(parse_binding(print_binding(binding)), binding) << print_binding(binding);
+  }
+  const std::string line = print_binding(sparse_binding());
+  EXPECT_THAT(refusal_of_line(line + " kept_policy=hope kept_nodes="), HasSubstr("kept_policy is \"hope\""));
+  EXPECT_THAT(refusal_of_line(line + " kept_policy=bind"), HasSubstr("kept_nodes is missing"));
+  EXPECT_THAT(refusal_of_line(line + " kept_nodes=1"), HasSubstr("kept_nodes is not known"));
+}
+
 TEST(ProcessBinding, WhatSomebodyChangedIsRefusedInWords) {
   const std::string good = print_binding(sparse_binding());
   const auto changed = [&](const std::string& from, const std::string& to) {

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from . import memory
 from .thread_counts import PINNING
 
 _DEADLINE_S = 60
@@ -61,6 +62,9 @@ def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: froz
     ranks have them, which exec need not find out."""
     options = [] if rank is None else ["--rank", str(rank)]
     options += ["--cpus", "job"] if are_jobs else []
+    # A preference that zf-tune exec or bind() has set is not others', and the variables that would tell are not passed.
+    is_ours = memory.has_policy() and not memory.is_given_by_others(os.environ.get("ZF_BINDING", ""))
+    options += ["--memory-policy", "plan"] if is_ours else []
     variables = {name: value for name, value in variables.items() if name not in PINNING}  # bind() reports them
     said = run("exec", "--plan", plan, *options, "--dry-run", "--", "true", variables=variables, cpus=cpus)
     found = Launch({}, [])
@@ -69,7 +73,8 @@ def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: froz
             name, _, value = shlex.split(line)[1].partition("=")
             found.variables[name] = value
         elif line.startswith("# ") and not line.startswith(("# rank ", "# memory: ")):
-            found.notes.append(line[2:].removeprefix("warning: "))
+            note, _, _ = line[2:].removeprefix("warning: ").partition("; --memory-policy")  # bind() has no options
+            found.notes.append(note)
     return found
 
 

@@ -75,7 +75,7 @@ def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[s
     if bound is not None and before in (bound.cpus, bound.training):
         moved_threads.expect_unless_expected(bound)
         return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
-                       bound.mems, left=_left(before), errors=tuple(errors))
+                       bound.mems if bound.kept is None else frozenset(), left=_left(before), errors=tuple(errors))
     if bound is not None:
         again = Found(bound, "ZF_RANK", "zf-tune exec or a bind() before: the mask was set again", "", [])
         return _move(again, None, before, errors, bool(pinning))
@@ -191,6 +191,7 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
     """`call`: whom the home was found for; None: it is set anew."""
     home = found.home
     outer = outer_binding.find(os.environ)
+    keeps = memory.is_given_by_others(os.environ.get("ZF_BINDING", ""))
     said = [*said, *(text for text in thread_counts.pinning_in(os.environ, home.cpus) if text not in said)]
     counts = thread_counts.counts_for(home.threads, "" if outer is None else str(outer.home.threads), os.environ,
                                        thread_counts.launchers_own(os.environ, _rays_threads()))
@@ -206,7 +207,7 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
         moved_threads.expect_no_more()
         return Binding(home.rank, found.source, errors=(*said, str(refused)), notes=tuple(found.notes))
     _tell_runtime(found, call, counts.set)
-    return _done(found, moves, counts, said, is_pinned)
+    return _done(found, moves, counts, said, is_pinned, keeps)
 
 
 def _need_alone(home: Home, before: frozenset[int]) -> None:
@@ -221,9 +222,11 @@ def _need_alone(home: Home, before: frozenset[int]) -> None:
 
 
 def _done(found: Found, moves: own_threads.Moves, counts: thread_counts.Counts, said: list[str],
-          is_pinned: bool) -> Binding:
-    """Does what follows a move, and reads back. What fails is an error of a process that is bound all the same."""
+          is_pinned: bool, keeps: bool) -> Binding:
+    """Does what follows a move, and reads back. What fails is an error of a process that is bound all the same.
+    `keeps`: others have set a memory policy."""
     home = found.home
+    mems = frozenset() if keeps else home.mems
     notes, errors = list(found.notes), [*said, *filter(None, [moves.problem])]
 
     def tried(what: str, call: Callable[[], _T], otherwise: _T) -> _T:
@@ -233,7 +236,7 @@ def _done(found: Found, moves: own_threads.Moves, counts: thread_counts.Counts, 
             errors.append(f"{what} failed with {type(error).__name__}: {error}")
             return otherwise
 
-    refused = tried("preferring memory", lambda: memory.prefer(home.mems), "it failed") if home.mems else ""
+    refused = tried("preferring memory", lambda: memory.prefer(mems), "it failed") if mems else ""
     none: dict[str, int] = {}
     threads = tried("setting the numbers of threads", lambda: thread_counts.apply(os.environ), none)
     regions = tried("counting CPUs in a region", parallel_regions.count, parallel_regions.Regions(None, None))
@@ -244,12 +247,14 @@ def _done(found: Found, moves: own_threads.Moves, counts: thread_counts.Counts, 
         if region is not None and not region.cpus <= home.cpus:
             errors.append(f"{where} runs on {cpu_lists.in_words(region.cpus)}, outside the home")
     notes += [counts.note] if counts.note else []
+    notes += ["the memory policy that was set before is kept"] if keeps and home.kept is None else []
     notes += [f"{refused}: a page goes to the node of the CPU that touches it first"] if refused else []
-    elsewhere = tried("reading where the memory lies", lambda: memory.share_elsewhere(home.mems), None)
+    near = home.mems | (home.kept or frozenset())
+    elsewhere = tried("reading where the memory lies", lambda: memory.share_elsewhere(near), None)
     tried("remembering the masks", moved_threads.remember, None)
     no_threads: tuple[LeftThread, ...] = ()
     left = tried("listing the threads", lambda: _left(home.cpus), no_threads)
-    return Binding(home.rank, found.source, found.plan, home.cpus, frozenset() if refused else home.mems, moves.moved,
+    return Binding(home.rank, found.source, found.plan, home.cpus, frozenset() if refused else mems, moves.moved,
                    left, threads, regions.forward, regions.backward, elsewhere if home.mems else None,
                    tuple(notes), tuple(errors))
 

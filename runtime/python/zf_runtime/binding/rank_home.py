@@ -24,6 +24,7 @@ class Home(NamedTuple):
     framework: str
     is_bound: bool  # False: zf-tune exec was told to go on without this binding
     line: str  # ZF_BINDING
+    kept: frozenset[int] | None = None  # the nodes of a memory policy of others, which the process keeps
 
 
 def parse(line: str) -> Home:
@@ -39,7 +40,8 @@ def parse(line: str) -> Home:
         home = Home(int(values["rank"]), training if of_training else whole,
                     int(values["threads" if of_training else "home_threads"]),
                     frozenset() if values["policy"] == "none" else cpu_lists.parse(values["mems"]),
-                    whole, training, values["optimizer"], values["framework"], started_on != "nothing", line)
+                    whole, training, values["optimizer"], values["framework"], started_on != "nothing", line,
+                    cpu_lists.parse(values["kept_nodes"]) if "kept_policy" in values else None)
     except (KeyError, ValueError) as error:
         raise ValueError(f"ZF_BINDING is malformed: {error}") from None
     if not home.cpus:

@@ -1,0 +1,43 @@
+#include "launch/memory_launch.hpp"
+
+#include "base/cpu_list.hpp"
+#include "base/format.hpp"
+#include "plan/given_policy.hpp"
+
+namespace zf {
+namespace {
+
+/// Writes the policy into the binding that the command is told, unless an outer zf-tune exec has done so.
+void keep_in_binding(Launch& launch, const ThreadPolicy& given) {
+  ProcessBinding& binding = *launch.binding;
+  if (binding.kept == given) return;
+  OptimizerSide& side = binding.rank.optimizer;
+  const NodeSet planned = side.mems;
+  side.mems = nodes_under(planned, given);
+  binding.kept = given;
+  launch.set[kBindingVariable] = print_binding(binding);
+  const bool moved = (planned & side.mems).empty() && !planned.empty();
+  if (launch.rank != 0 && !moved) return;
+  std::string where;
+  if (moved) {
+    where = format_text(", so memory of rank {}'s optimizer lies on {} and not on the plan's {}", launch.rank,
+                        print_nodes(side.mems), print_nodes(planned));
+  } else if (!side.mems.empty()) {
+    where =
+        format_text(", and memory of rank {}'s optimizer lies on {}", launch.rank, print_nodes(side.mems));
+  }
+  launch.notes.push_back(
+      format_text("the memory policy that was set before, {}, is kept{}; --memory-policy plan replaces it",
+                  in_words(given), where));
+}
+
+}  // namespace
+
+void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given) {
+  if (launch.rank_source.empty() || choice == MemoryChoice::plan) return;
+  if (!given && choice == MemoryChoice::unsaid) return;
+  launch.mems = {};
+  if (given && launch.binding) keep_in_binding(launch, *given);
+}
+
+}  // namespace zf
