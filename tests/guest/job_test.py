@@ -59,6 +59,7 @@ class Job(CommandTest):
             "${way:+numactl $way} zf-tune exec --rank 0 -- numactl --show 2>&1 | grep -v cpubind; echo; done; "
             "for way in --membind=1 --membind=0,1 --interleave=all; do "
             "numactl $way zf-tune exec -q --rank 0 -- guest_placement; done; "
+            "numactl --membind=1 zf-tune fit --params 1M --format json | grep limit; "
             "numactl --membind=1 zf-tune check plan.json; "
             f"numactl --interleave=all zf-tune exec -q --rank 0 -- {hold} & n=0; "
             f"until {has_it} || [ $((n += 1)) -gt 60 ]; do sleep 1; done; zf-tune verify --pid $!; kill $!",
@@ -77,6 +78,7 @@ class Job(CommandTest):
         arenas = [json.loads(line) for line in rest.splitlines() if line.startswith("{")]
         self.assertEqual([(set(arena["nodes"]), arena["elsewhere"], arena["note"]) for arena in arenas],
                          [({"1"}, 0, ""), ({"0"}, 0, ""), ({"0"}, 0, "")])
+        self.assertIn("the memory of the allowed NUMA nodes (1, by the memory policy)", rest)
         self.assertIn("zf-tune exec keeps it: rank 0 gets no memory on the plan's nodes", rest)
         self.assertIn("all as planned", rest, "pages that the policy interleaves are no drift")
 

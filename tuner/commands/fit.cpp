@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/fit_job_arguments.hpp"
+#include "commands/memory_warning.hpp"
 #include "commands/shared_arguments.hpp"
 #include "os/environment.hpp"
 #include "os/standard_streams.hpp"
@@ -38,8 +39,7 @@ NodeLimits limits_of_node(const Arguments& arguments, const MachineSource& sourc
     limits.capacity = {parse_size(*memory, "zf-tune fit: --memory"), "--memory"};
     return limits;
   }
-  return limits_of(machine, source.topology.empty() ? read_memory_limits(source.sysroot, machine.allowed)
-                                                    : MemoryLimits{});
+  return limits_here(machine, source);
 }
 
 Exit fit_run(const Arguments& arguments) {

@@ -6,17 +6,22 @@
 #include "commands/few_cores.hpp"
 #include "fit/workload_job.hpp"
 #include "os/environment.hpp"
+#include "os/memory.hpp"
 #include "os/memory_limits.hpp"
 #include "os/standard_streams.hpp"
 
 namespace zf {
 
+NodeLimits limits_here(const Machine& machine, const MachineSource& source) {
+  if (!source.topology.empty()) return limits_of(machine, {});
+  return limits_of(machine, read_memory_limits(source.sysroot, machine.allowed),
+                   source.sysroot.is_this_machine() ? thread_memory_policy() : std::nullopt);
+}
+
 std::optional<std::string> memory_shortage_here(const Workload& workload, StateFormat state,
                                                 const Machine& machine, const MachineSource& source) {
   try {
-    const MemoryLimits read =
-        source.topology.empty() ? read_memory_limits(source.sysroot, machine.allowed) : MemoryLimits{};
-    return memory_shortage(workload, state, limits_of(machine, read));
+    return memory_shortage(workload, state, limits_here(machine, source));
   } catch (const Error&) {  // nothing is known of its memory
     return std::nullopt;
   }

@@ -65,14 +65,18 @@ std::string print_memory(std::uint64_t bytes) {
   return gib < 100 ? format_text("{:.1f} GiB", gib) : format_text("{:.0f} GiB", gib);
 }
 
-NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits) {
+NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits,
+                     const std::optional<ThreadPolicy>& policy) {
+  const bool restricts =
+      policy && (policy->policy == GivenPolicy::bind || policy->policy == GivenPolicy::interleave);
+  const NodeSet mems = restricts ? machine.allowed.mems & policy->nodes : machine.allowed.mems;
   NodeLimits found;
   found.more = limits;
   std::uint64_t all = 0, allowed = 0;
   bool is_part = false;
   for (const NumaNode& node : machine.topology.nodes) {
     all += node.memory_bytes;
-    if (!machine.allowed.mems.contains(node.id)) {
+    if (!mems.contains(node.id)) {
       is_part = is_part || node.memory_bytes > 0;
       continue;
     }
@@ -87,9 +91,10 @@ NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits) {
   }
   if (limits.available) known.push_back({*limits.available, "MemAvailable of /proc/meminfo"});
   if (is_part || (!limits.available && all > 0)) {
-    known.push_back({allowed, is_part ? format_text("the memory of the allowed NUMA nodes ({})",
-                                                    print(machine.allowed.mems))
-                                      : "the memory of its NUMA nodes"});
+    known.push_back({allowed, is_part
+                                  ? format_text("the memory of the allowed NUMA nodes ({}{})", print(mems),
+                                                mems == machine.allowed.mems ? "" : ", by the memory policy")
+                                  : "the memory of its NUMA nodes"});
   }
   if (limits.commit_left)
     known.push_back({*limits.commit_left, "CommitLimit of /proc/meminfo: vm.overcommit_memory is 2"});

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_policy.hpp"
 #include "fit/forecast.hpp"
 #include "machine/machine.hpp"
 #include "os/memory_limits.hpp"
@@ -34,9 +35,11 @@ struct NodeLimits {
 
 /// Returns the smallest of the limits: that of the cgroup, without what is used in it already; the memory
 /// that is available; that of the allowed NUMA nodes, if some are not allowed; what may be committed, if
-/// overcommitting is off. `limits` are those of the machine, or empty if only its topology is known: then all
-/// memory of its nodes counts as available. Throws Error(usage) if nothing is known of its memory. Pure.
-NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits);
+/// overcommitting is off. Under a memory policy that binds or interleaves, only its nodes are allowed.
+/// `limits` are those of the machine, or empty if only its topology is known: then all memory of its nodes
+/// counts as available. Throws Error(usage) if nothing is known of its memory. Pure.
+NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits,
+                     const std::optional<ThreadPolicy>& policy = std::nullopt);
 
 struct FitVerdict {
   bool fits = false;

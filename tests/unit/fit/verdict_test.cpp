@@ -47,6 +47,21 @@ TEST(Limits, NodesThatAreNotAllowedGiveNothing) {
   EXPECT_THAT(limits.capacity.limit, HasSubstr("allowed NUMA nodes (1)"));
 }
 
+TEST(Limits, NodesThatAMemoryPolicyExcludesGiveNothing) {
+  const Machine both = machine("pack:2 [numa(memory=64GiB)] core:4 pu:1");
+  const NodeSet second = parse_node_list("1", "test");
+  for (const GivenPolicy policy : {GivenPolicy::bind, GivenPolicy::interleave}) {
+    const NodeLimits limits = limits_of(both, {.available = 100 * kGiB}, ThreadPolicy{policy, second});
+    EXPECT_EQ(limits.capacity.bytes, 64 * kGiB);
+    EXPECT_THAT(limits.capacity.limit, HasSubstr("allowed NUMA nodes (1, by the memory policy)"));
+    EXPECT_EQ(limits.nodes.size(), 1U);
+  }
+  for (const GivenPolicy policy : {GivenPolicy::preferred, GivenPolicy::local}) {
+    const NodeLimits limits = limits_of(both, {.available = 100 * kGiB}, ThreadPolicy{policy, second});
+    EXPECT_EQ(limits.capacity.bytes, 100 * kGiB) << "a full node is no limit";
+  }
+}
+
 TEST(Limits, TheSmallestCounts) {
   Machine here = machine("pack:1 [numa(memory=64GiB)] core:4 pu:1");
   EXPECT_EQ(limits_of(here, {.available = 50 * kGiB}).capacity.limit, "MemAvailable of /proc/meminfo");
