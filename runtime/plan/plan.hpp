@@ -9,6 +9,7 @@
 #include "base/state_format.hpp"
 #include "plan/choice.hpp"
 #include "plan/evidence.hpp"
+#include "plan/gpu_places.hpp"
 #include "plan/gpu_share.hpp"
 #include "plan/machine_class.hpp"
 #include "plan/rank_binding.hpp"
@@ -54,6 +55,8 @@ struct Plan {
   std::string schema = kPlanSchema;  ///< as it was read; a plan is always written as kPlanSchema
   Provenance made;
   MachineClass machine;
+  /// The second part of the plan's identity; absent: not known. A plan of other places is refitted.
+  std::optional<GpuPlaces> gpus = {};
   Allocation allocation;
   Workload workload;
   Intent intent;

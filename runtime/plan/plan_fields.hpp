@@ -28,6 +28,19 @@ void fields(Io& io, Struct& machine) {
   io.required("cpus", machine.cpus, NotEmpty{});
 }
 
+template <class Io, MaybeConst<GpuPlace> Struct>
+void fields(Io& io, Struct& place) {
+  io.required("kind", place.kind);
+  io.required("count", place.count, Whole{1});
+  io.optional("node", place.node);
+}
+
+template <class Io, MaybeConst<GpuPlaces> Struct>
+void fields(Io& io, Struct& gpus) {
+  io.required("fingerprint", gpus.fingerprint, Shaped{TextShape::fingerprint});
+  io.required("places", gpus.places);
+}
+
 template <class Io, MaybeConst<Allocation> Struct>
 void fields(Io& io, Struct& allocation) {
   io.required("fingerprint", allocation.fingerprint, Shaped{TextShape::fingerprint});
@@ -115,6 +128,7 @@ void fields(Io& io, Struct& plan) {
   io.required("schema", plan.schema);
   io.required("made", plan.made);
   io.required("machine", plan.machine);
+  io.optional("gpus", plan.gpus);
   io.required("allocation", plan.allocation);
   io.required("workload", plan.workload);
   io.required("intent", plan.intent);

@@ -68,8 +68,7 @@ Exit check_bandwidth(const std::string& path, const Plan& plan, const Allowed& a
 
 /// Says how a plan gets the GPUs that the job may see.
 std::string with_remedy(const std::string& difference, const std::string& path) {
-  return format_text("{}; `zf-tune plan --from {} -o {}` fits the plan to them", difference,
-                     shell_quoted(path), shell_quoted(path));
+  return format_text("{}; {} fits the plan to them", difference, plan_from_command(path));
 }
 
 /// Throws Error(usage) if --bandwidth was given for another machine.

@@ -19,20 +19,27 @@ namespace zf {
 namespace {
 
 CommandSpec publish_spec() {
-  return {"publish", "publish --plans FOLDER --to FILE [--remember FILE]",
-          "Copies the plan for this node's class to the file where jobs look for it. A Slurm prolog runs it.",
-          with_machine_options({
-              {"plans", 0, "FOLDER",
-               "folder with one plan per class of nodes, named CLASS.json; CLASS is the fingerprint that "
-               "zf-tune probe shows (e.g. /etc/zf-tune/plans)"},
-              {"to", 0, "FILE",
-               "file to write, in a folder that nobody else may write to, - for standard output "
-               "(e.g. /run/zf-tune/4711.json)"},
-              {"remember", 0, "FILE",
-               "file that remembers the node's class. If the class has changed and the new one has no plan, "
-               "the plan of the remembered class is copied, so that zf-tune check names what changed "
-               "(default: none; e.g. /var/lib/zf-tune/class)"},
-          })};
+  return {
+      "publish", "publish --plans FOLDER --to FILE [--remember FILE] [--no-gpus]",
+      "Copies the plan for this node's class to the file where jobs look for it, with homes for this node's "
+      "own "
+      "GPUs. A Slurm prolog runs it.",
+      with_machine_options({
+          {"plans", 0, "FOLDER",
+           "folder with one plan per class of nodes, named CLASS.json; CLASS is the fingerprint that "
+           "zf-tune probe shows. CLASS+GPUS.json comes first, where GPUS is that of the GPUs' places "
+           "(e.g. /etc/zf-tune/plans)"},
+          {"to", 0, "FILE",
+           "file to write, in a folder that nobody else may write to, - for standard output "
+           "(e.g. /run/zf-tune/4711.json)"},
+          {"remember", 0, "FILE",
+           "file that remembers the node's class. If the class has changed and the new one has no plan, "
+           "the plan of the remembered class is copied, so that zf-tune check names what changed "
+           "(default: none; e.g. /var/lib/zf-tune/class)"},
+          {"no-gpus", 0, "",
+           "do not look where this node has its GPUs (default: a plan of other places gets homes near this "
+           "node's own GPUs)"},
+      })};
 }
 
 std::string required(const Arguments& arguments, const std::string& option) {
@@ -49,8 +56,7 @@ Exit publish_run(const Arguments& arguments) {
   const bool prints = to == "-" || write_target(to).is_stdout;
   const std::filesystem::path target = std::filesystem::absolute(to);
   MachineSource source = machine_source(arguments);
-  // Looking for GPUs can hang on a broken driver, and a prolog has a second. The class does not depend on
-  // GPUs.
+  // Asking GPU drivers can hang, and a prolog has a second. PCI alone says where the GPUs are.
   source.with_io = false;
   std::optional<std::filesystem::path> memory;
   if (arguments.text("remember") == "-")
@@ -60,8 +66,10 @@ Exit publish_run(const Arguments& arguments) {
   source.keep_isolated = true;  // what root may use here says nothing about jobs
   const Machine machine = read_machine(source);
   const MachineClass node = machine_class_of(machine.topology);
-  const ClassPlan found = find_class_plan(node, folder, memory);
-  const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine);
+  const NodeGpus gpus = arguments.has("no-gpus") ? NodeGpus::left_out : NodeGpus::looked_at;
+  const auto places = gpus == NodeGpus::looked_at ? gpu_places_of(machine.topology) : std::nullopt;
+  const ClassPlan found = find_class_plan(node, places, folder, memory);
+  const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine, gpus);
   // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
   prints ? print_stdout_text(print_plan(plan)) : publish_text_file(target, print_plan(plan));
   const std::string line = format_text(

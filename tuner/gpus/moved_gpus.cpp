@@ -146,9 +146,10 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
 
 RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks,
                       GpuShare said) {
-  if (said.is_given() && said != plan.intent.gpu_share())
-    return rank_gpus(environment, topology, ranks, said);
   const GpuShare share = plan.intent.gpu_share();
+  if (said.is_given() && said != share) return rank_gpus(environment, topology, ranks, said);
+  if (plan.gpus && plan.gpus->places.empty() && !has_gpu(plan))
+    return rank_gpus(environment, topology, ranks, share);
   if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
   if (const auto listed = listed_gpus(environment, topology, ranks, share); listed && has_gpu(plan))
     return to_rank_gpus(*listed, share);

@@ -47,14 +47,6 @@ Allowed allowed_to_job() {
   return allowed_from(inputs);
 }
 
-/// Adds to the notes each line of `now` that is not in `before`.
-void add_new_lines(std::vector<std::string>& notes, const std::vector<std::string>& before,
-                   const std::vector<std::string>& now) {
-  for (const std::string& line : now) {
-    if (std::find(before.begin(), before.end(), line) == before.end()) notes.push_back(line);
-  }
-}
-
 /// Returns true if the plan has all GPUs that Slurm names, by their numbers (N of /dev/nvidiaN). Otherwise
 /// the numbers cannot be looked up in the plan, and the ranks have the plan's GPUs in its order.
 bool gpus_are_planned(const Environment& environment, const Plan& plan) {
@@ -240,6 +232,13 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
 }
 
 }  // namespace
+
+void add_new_lines(std::vector<std::string>& notes, const std::vector<std::string>& before,
+                   const std::vector<std::string>& now) {
+  for (const std::string& line : now) {
+    if (std::find(before.begin(), before.end(), line) == before.end()) notes.push_back(line);
+  }
+}
 
 ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, int ranks,
                                 const LaunchRequest& request, const Allowed& seen,

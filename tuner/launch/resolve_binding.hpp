@@ -22,6 +22,10 @@ struct ResolvedBinding {
   std::size_t cores = 0;
 };
 
+/// Adds to the notes each line of `now` that is not in `before`.
+void add_new_lines(std::vector<std::string>& notes, const std::vector<std::string>& before,
+                   const std::vector<std::string>& now);
+
 /// Returns the rank's binding for this allocation, where `ranks` ranks run: the plan's own if the plan fits
 /// (see allocation_fit_of()), else a retargeted one; a retargeted one in any case if `other_gpus` says that
 /// the homes are those of other GPUs than the plan's. `seen` is what this process may use. Throws

@@ -1,21 +1,27 @@
 #include "launch/resolve_launch.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "gpus/moved_gpus.hpp"
+#include "gpus/pci_gpus.hpp"
 #include "launch/launch_rank.hpp"
 #include "launch/outer_exec.hpp"
 #include "launch/resolve_binding.hpp"
 #include "launch/set_gpus.hpp"
 #include "launchers/core_shortage.hpp"
+#include "machine/fingerprint.hpp"
 #include "machine/machine.hpp"
 #include "os/host_name.hpp"
 #include "plan/given_policy.hpp"
 #include "plan/plan_json.hpp"
+#include "planning/node_facts.hpp"
 #include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
 #include "text/command_line.hpp"
@@ -27,8 +33,7 @@ namespace {
 std::optional<std::string> gpu_note(const RankGpu& gpu, int rank, const std::string& plan_path) {
   if (gpu.cpus.empty()) return std::nullopt;
   const SysRoot sysroot;
-  const std::string next = format_text(
-      "`zf-tune plan --from {0} -o {0}` writes the GPUs of this node into the plan", shell_quoted(plan_path));
+  const std::string next = plan_from_command(plan_path) + " writes the GPUs of this node into a plan";
   const auto list = sysroot.read(format_text("/sys/bus/pci/devices/{}/local_cpulist", gpu.pci_address));
   if (!list)
     return format_text("the plan's GPU {} of rank {} is not on this node; {}", gpu.pci_address, rank, next);
@@ -61,14 +66,57 @@ std::optional<std::string> visible_gpus_note(const ResolvedBinding& here, const 
   const VisibleGpus visible = compare_visible_gpus(environment, here.gpus);
   if (!visible.not_compared.empty()) return visible.not_compared;
   if (visible.difference.empty()) return std::nullopt;
-  return format_text(
-      "{}; the homes stay near the plan's GPUs, and `zf-tune plan --from {} -o {}` moves the homes",
-      visible.difference, shell_quoted(plan_path), shell_quoted(plan_path));
+  return format_text("{}; the homes stay near the plan's GPUs, and {} moves the homes", visible.difference,
+                     plan_from_command(plan_path));
+}
+
+MachineSource source_without_drivers() {
+  MachineSource source;
+  source.with_io = false;
+  source.with_speeds = false;  // they change, and every rank must see the same
+  source.keep_isolated = true;
+  return source;
+}
+
+/// A plan for this node, and a note if its homes are not those of the file.
+struct PlanHere {
+  Plan plan;
+  std::vector<std::string> notes = {};
+};
+
+/// Returns the plan with homes near this node's GPUs, if PCI shows these elsewhere than the plan has them.
+/// Every rank does so alone, and PCI shows the same to all.
+PlanHere fitted_to_gpus_here(const Plan& plan, const std::string& path) {
+  const SysRoot sysroot;
+  try {
+    Topology pci;  // as much of this machine as has_other_gpus() needs
+    const auto online = sysroot.read("/sys/devices/system/cpu/online");
+    pci.cpus = online ? parse_cpu_list(*online, "online") : plan.machine.cpus;
+    std::vector<std::string> addresses;
+    for (const Gpu& gpu : planned_gpus(plan, pci)) addresses.push_back(gpu.pci_address);
+    pci.pci_gpus = read_pci_gpus(sysroot, pci, addresses);
+    if (!has_other_gpus(plan, pci)) return {plan};
+    const Machine node = read_machine(source_without_drivers());
+    PlanHere here{with_facts_of_node(plan, node)};
+    const auto same_home = [](const RankBinding& a, const RankBinding& b) { return a.home == b.home; };
+    if (std::ranges::equal(plan.ranks, here.plan.ranks, same_home)) return here;
+    const auto places = gpu_places_of(node.topology);
+    here.notes.push_back(
+        format_text("{}: this node has {}{}: the homes of the ranks are fitted to them", path,
+                    places ? in_words(*places) : "other GPUs",
+                    plan.gpus ? format_text(", the plan's node {}", in_words(*plan.gpus)) : std::string()));
+    add_new_lines(here.notes, plan.allocation.notes, here.plan.allocation.notes);
+    return here;
+  } catch (const Error&) {  // what cannot be read is said where the plan is compared with the machine
+    return {plan};
+  }
 }
 
 /// Returns the launch of this process by the plan, which is at the path of the request.
-Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const Allowed& seen,
+Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const Allowed& seen,
                        const Environment& environment) {
+  const PlanHere fitted = fitted_to_gpus_here(written, request.plan_path.string());
+  const Plan& plan = fitted.plan;
   const EnvNumber rank = launch_rank(plan, request, environment);
   const int ranks = launch_rank_count(plan, request, environment);
   if (rank.value >= ranks) {
@@ -81,9 +129,12 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
       request.sets_gpus ? gpu_setting(plan, ranks, host_name(), environment) : GpuSetting();
   const ResolvedBinding here = resolve_binding(gpus.spreads ? with_spread_gpus(plan) : plan, rank, ranks,
                                                request, seen, environment, gpus.spreads);
-  Launch launch = planned_launch({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(plan)},
-                                 rank, request.plan_path, seen, environment, request.torchruns_one);
+  Launch launch =
+      planned_launch({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(written)}, rank,
+                     request.plan_path, seen, environment, request.torchruns_one);
   launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());
+  if (rank.value == 0)  // once for all ranks
+    launch.notes.insert(launch.notes.begin(), fitted.notes.begin(), fitted.notes.end());
   launch.set.insert(gpus.variables.begin(), gpus.variables.end());
   if (!gpus.note.empty() && rank.value == 0) launch.notes.push_back(gpus.note);  // once for all ranks
   if (const auto shortage = core_shortage(here.ranks, here.cores, seen); shortage && rank.value == 0)
@@ -97,13 +148,9 @@ Launch resolve_by_plan(const Plan& plan, const LaunchRequest& request, const All
 /// Throws Error(stale_plan) if this machine is not of the plan's class. Does nothing if the machine cannot be
 /// read.
 void need_class_here(const Plan& plan) {
-  MachineSource source;
-  source.with_io = false;
-  source.with_speeds = false;
-  source.keep_isolated = true;
   std::optional<Machine> machine;
   try {
-    machine = read_machine(source);
+    machine = read_machine(source_without_drivers());
   } catch (const Error&) {
     return;
   }

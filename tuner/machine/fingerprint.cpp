@@ -5,6 +5,7 @@
 
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
+#include "base/text.hpp"
 
 namespace zf {
 namespace {
@@ -61,6 +62,37 @@ MachineClass machine_class_of(const Topology& topology) {
   machine.pus = static_cast<int>(topology.cpus.size());
   machine.cpus = topology.cpus;
   return machine;
+}
+
+std::optional<GpuPlaces> gpu_places_of(const Topology& topology) {
+  if (!topology.pci_gpus) return std::nullopt;
+  GpuPlaces gpus;
+  for (const Gpu& gpu : *topology.pci_gpus) {
+    const GpuPlace place{format_text("{:04x}:{:04x}", gpu.vendor_id, gpu.device_id), 1, gpu.node};
+    const bool alike =
+        !gpus.places.empty() && gpus.places.back().kind == place.kind && gpus.places.back().node == gpu.node;
+    if (alike) {
+      ++gpus.places.back().count;
+    } else {
+      gpus.places.push_back(place);
+    }
+  }
+  std::string text;
+  for (const GpuPlace& place : gpus.places)
+    text +=
+        format_text("gpus {} {} node {}\n", place.count, place.kind, place.node ? place.node->os_index : -1);
+  gpus.fingerprint = digest(text);
+  return gpus;
+}
+
+std::string in_words(const GpuPlaces& gpus) {
+  std::string text;
+  for (const GpuPlace& place : gpus.places) {
+    text += format_text("{}{} ({}) {}", text.empty() ? "" : ", ",
+                        print_count(static_cast<std::size_t>(place.count), "GPU"), place.kind,
+                        place.node ? format_text("on node {}", place.node->os_index) : "on no known node");
+  }
+  return text.empty() ? "no GPU" : text;
 }
 
 Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {

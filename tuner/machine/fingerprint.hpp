@@ -1,11 +1,13 @@
 // Tells whether two nodes, or two allocations, are alike enough for one plan to be good on both. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "os/allowed.hpp"
+#include "plan/gpu_places.hpp"
 #include "plan/machine_class.hpp"
 #include "topology/topology.hpp"
 
@@ -16,6 +18,14 @@ namespace zf {
 /// PUs. It leaves out memory sizes (the firmware reserves a varying part), GPUs and the nodes of their memory
 /// (they appear and disappear with the driver), host names, and what is allowed.
 MachineClass machine_class_of(const Topology& topology);
+
+/// Returns where PCI shows GPUs (Topology::pci_gpus): the part of a plan's identity that the class leaves
+/// out. Drivers, device nodes, MIG and lists of visible devices change nothing in it. Returns nothing if PCI
+/// shows no device.
+std::optional<GpuPlaces> gpu_places_of(const Topology& topology);
+
+/// Returns "2 GPUs (10de:2330) on node 0, 2 GPUs (10de:2330) on node 1"; "no GPU" if there is none.
+std::string in_words(const GpuPlaces& gpus);
 
 /// Returns what is allowed, tied to the machine's class.
 Allocation allocation_of(const Allowed& allowed, const MachineClass& machine);

@@ -8,6 +8,7 @@
 #include "base/format.hpp"
 #include "gpus/device_nodes.hpp"
 #include "gpus/drivers.hpp"
+#include "gpus/pci_gpus.hpp"
 #include "launchers/core_shortage.hpp"
 #include "machine/core_speeds.hpp"
 #include "os/shared_cpus.hpp"
@@ -46,6 +47,7 @@ Topology topology_and_driver(const MachineSource& source) {
   const bool from_files = source.topology.empty();
   if (from_files || !sysroot.is_this_machine()) note(leave_out_by_driver(sysroot, topology, left()));
   if (!from_files) return topology;
+  topology.pci_gpus = read_pci_gpus(sysroot, topology);
   if (source.with_io && topology.gpus.empty()) {
     topology.gpus = gpus_of_driver_alone(sysroot);
     if (const std::size_t gpus = topology.gpus.size(); gpus > 0) {

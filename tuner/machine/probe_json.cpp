@@ -2,8 +2,9 @@
 // value that is unknown or absent is null.
 //
 //   schema                  "zf-probe/1"
-//   machine                 source, this_machine (bool), fingerprint, cpu_model, packages,
-//                           numa_nodes (those with CPUs), cores, pus, cpus (online), offline
+//   machine                 source, this_machine (bool), fingerprint, gpus_fingerprint (of their places),
+//   cpu_model,
+//                           packages, numa_nodes (those with CPUs), cores, pus, cpus (online), offline
 //   nodes[]                 node, memory_bytes, cpus ("" for HBM, CXL and the like), subtype
 //   l3_groups[]             cpus, cache_bytes
 //   cores[]                 cpus, package, node, l3 (index into l3_groups), kind (index into cpu_kinds)
@@ -42,9 +43,11 @@ Object or_null(const std::string& text) { return text.empty() ? Object() : Objec
 
 Object machine_json(const Topology& topology) {
   const MachineClass machine = machine_class_of(topology);
+  const auto gpus = gpu_places_of(topology);
   return {{"source", topology.source},
           {"this_machine", topology.is_this_machine},
           {"fingerprint", machine.fingerprint},
+          {"gpus_fingerprint", gpus ? Object(gpus->fingerprint) : Object()},
           {"cpu_model", or_null(topology.cpu_model)},
           {"packages", machine.packages},
           {"numa_nodes", machine.numa_nodes},

@@ -91,6 +91,7 @@ Plan assemble(Provenance made, const Machine& machine, const Workload& workload,
   Plan plan;
   plan.made = std::move(made);
   plan.machine = machine_class_of(machine.topology);
+  plan.gpus = gpu_places_of(machine.topology);
   plan.allocation = allocation_of(machine.allowed, plan.machine);
   plan.workload = workload;
   plan.intent = intent_of(split);

@@ -10,21 +10,50 @@
 namespace zf {
 namespace {
 
-std::filesystem::path path_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
-  return folder / (fingerprint + ".json");
+/// The folder with the plans, and the places of this node's GPUs.
+struct Plans {
+  const std::filesystem::path& folder;
+  const std::optional<GpuPlaces>& gpus;
+};
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found;
+}
+
+/// Returns the first "CLASS+….json" by name; nothing if there is none.
+std::optional<std::filesystem::path> first_of_class(const std::string& fingerprint,
+                                                    const std::filesystem::path& folder) {
+  std::optional<std::filesystem::path> first;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(fingerprint + "+") || !name.ends_with(".json")) continue;
+    if (!first || entry->path() < *first) first = entry->path();
+  }
+  return first;
+}
+
+/// Returns the file with the plan of this class; that of CLASS.json if there is none.
+std::filesystem::path path_of_class(const std::string& fingerprint, const Plans& plans) {
+  if (plans.gpus) {
+    const auto own = plans.folder / format_text("{}+{}.json", fingerprint, plans.gpus->fingerprint);
+    if (is_there(own)) return own;
+  }
+  const auto any = plans.folder / (fingerprint + ".json");
+  return is_there(any) ? any : first_of_class(fingerprint, plans.folder).value_or(any);
 }
 
 /// Returns the plan of this class; nothing if the folder has none.
-std::optional<Plan> plan_of_class(const std::string& fingerprint, const std::filesystem::path& folder) {
-  const std::filesystem::path path = path_of_class(fingerprint, folder);
-  std::error_code error;
-  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found) return {};
-  return load_plan(path);
+std::optional<Plan> plan_of_class(const std::string& fingerprint, const Plans& plans) {
+  const std::filesystem::path path = path_of_class(fingerprint, plans);
+  return is_there(path) ? std::optional(load_plan(path)) : std::nullopt;
 }
 
-Plan present_plan(const MachineClass& node, const std::filesystem::path& folder) {
-  std::optional<Plan> plan = plan_of_class(node.fingerprint, folder);
-  const std::string path = path_of_class(node.fingerprint, folder).string();
+Plan present_plan(const MachineClass& node, const Plans& plans) {
+  std::optional<Plan> plan = plan_of_class(node.fingerprint, plans);
+  const std::string path = path_of_class(node.fingerprint, plans).string();
   if (!plan) {
     throw Error(Exit::stale_plan,
                 format_text("{}: no plan for this node's class ({}; {}, {}, {})", path, node.model,
@@ -52,20 +81,22 @@ std::optional<std::string> remembered_class(const std::filesystem::path& file) {
 }
 
 /// Returns the plan of the class of which the node last had a plan; nothing if that class has no plan now.
-std::optional<Plan> remembered_plan(const std::filesystem::path& file, const std::filesystem::path& folder) {
+std::optional<Plan> remembered_plan(const std::filesystem::path& file, const Plans& plans) {
   const auto fingerprint = remembered_class(file);
-  return fingerprint ? plan_of_class(*fingerprint, folder) : std::nullopt;
+  return fingerprint ? plan_of_class(*fingerprint, plans) : std::nullopt;
 }
 
 }  // namespace
 
-ClassPlan find_class_plan(const MachineClass& node, const std::filesystem::path& folder,
+ClassPlan find_class_plan(const MachineClass& node, const std::optional<GpuPlaces>& gpus,
+                          const std::filesystem::path& folder,
                           const std::optional<std::filesystem::path>& memory) {
+  const Plans plans{folder, gpus};
   auto former =
-      memory && !plan_of_class(node.fingerprint, folder) ? remembered_plan(*memory, folder) : std::nullopt;
-  ClassPlan found{former ? *std::move(former) : present_plan(node, folder), {}, false};
+      memory && !plan_of_class(node.fingerprint, plans) ? remembered_plan(*memory, plans) : std::nullopt;
+  ClassPlan found{former ? *std::move(former) : present_plan(node, plans), {}, false};
   const std::string& fingerprint = found.plan.machine.fingerprint;
-  found.path = path_of_class(fingerprint, folder);
+  found.path = path_of_class(fingerprint, plans);
   found.is_former = fingerprint != node.fingerprint;
   return found;
 }

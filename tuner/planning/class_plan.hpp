@@ -1,4 +1,5 @@
-// Finds the plan of a node's class in a folder with one plan per class (CLASS.json).
+// Finds the plan of a node's class in a folder with plans of classes: CLASS.json, or CLASS+GPUS.json for one
+// way of placing GPUs (GpuPlaces::fingerprint).
 #pragma once
 
 #include <filesystem>
@@ -15,10 +16,12 @@ struct ClassPlan {
   bool is_former = false;      ///< the plan is of the class that the node was of, and is no more
 };
 
-/// Returns the plan of the node's class. If that class has no plan, the class in the file `memory` counts:
-/// the one that the node last had a plan of. Throws Error(stale_plan) if no class has a plan or a file's plan
+/// Returns the plan of the node's class: that of its GPUs' places, else the one for any, else the first by
+/// name that was made for other places. If that class has no plan, the class in the file `memory` counts: the
+/// one that the node last had a plan of. Throws Error(stale_plan) if no class has a plan or a file's plan
 /// is of another class, and Error(runtime_error) with the path if a file cannot be read.
-ClassPlan find_class_plan(const MachineClass& node, const std::filesystem::path& folder,
+ClassPlan find_class_plan(const MachineClass& node, const std::optional<GpuPlaces>& gpus,
+                          const std::filesystem::path& folder,
                           const std::optional<std::filesystem::path>& memory);
 
 /// Writes the class to the file. Returns a note if it has changed or cannot be written, else nothing: the

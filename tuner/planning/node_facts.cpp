@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "gpus/moved_gpus.hpp"
+#include "gpus/pci_gpus.hpp"
 #include "machine/core_speeds.hpp"
 #include "planning/retarget.hpp"
 
@@ -40,17 +41,22 @@ std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& 
                      *words);
 }
 
-Plan with_facts_of_node(const Plan& plan, const Machine& node) {
+Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus) {
+  const bool other_gpus = gpus == NodeGpus::looked_at && has_other_gpus(plan, node.topology);
   const bool as_before = unintended_cpus(plan, plan.allocation.cpus, node.isolated).empty();
-  if (as_before && !has_fast_cores_of_today(node.topology)) return plan;
+  if (as_before && !other_gpus && !has_fast_cores_of_today(node.topology)) return plan;
   Machine planned = node;
   planned.allowed = planned_allowed(plan.allocation);
   planned.allowed.own_by_name = plan.intent.own_cpus;
   planned.keeps_isolated = plan.intent.isolated;
   if (!planned.keeps_isolated) leave_out_isolated(planned.allowed, node.isolated);
-  planned.topology.gpus = planned_gpus(plan, node.topology);
+  planned.topology.gpus =
+      other_gpus ? pci_gpus_named_by(plan, node.topology) : planned_gpus(plan, node.topology);
   try {
-    Plan moved = retarget(plan, planned, moved_gpus({}, planned.topology, plan, plan.workload.ranks));
+    const int ranks = plan.workload.ranks;
+    Plan moved = retarget(plan, planned,
+                          other_gpus ? renewed_gpus({}, planned.topology, plan, ranks)
+                                     : moved_gpus({}, planned.topology, plan, ranks));
     mark_older_evidence(plan, moved);
     return moved;
   } catch (const Error&) {  // fewer cores than ranks are left

@@ -1,5 +1,5 @@
-// Facts that hold for one node and not for its class: which CPUs its kernel isolates, and which of its cores
-// are fast today. A class's plan gets these facts once per node. Pure.
+// Facts that hold for one node and not for its class: which CPUs its kernel isolates, which of its cores are
+// fast today, and where its GPUs are. A class's plan gets these facts once per node. Pure.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,13 @@ namespace zf {
 std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& allowed,
                                                const IsolatedCpus& isolated);
 
+enum class NodeGpus { looked_at, left_out };
+
 /// Returns the plan of a class with homes for this node. The plan stays as it is unless its homes have
-/// isolated CPUs that it does not intend, or some cores of one make are faster today than others. Then new
-/// homes are cut from the plan's own allocation, near the plan's own GPUs. If that is impossible, the plan
-/// stays as it is.
-Plan with_facts_of_node(const Plan& plan, const Machine& node);
+/// isolated CPUs that it does not intend, some cores of one make are faster today than others, or its GPUs
+/// are not where PCI shows them here (has_other_gpus()), if that is looked at. Then new homes are cut from
+/// the plan's own allocation, near the node's GPUs: those of the same address, else those that renewed_gpus()
+/// gives to the ranks. If that is impossible, the plan stays as it is.
+Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus = NodeGpus::looked_at);
 
 }  // namespace zf

@@ -1,10 +1,13 @@
 #include "text/command_line.hpp"
 
+#include <unistd.h>
+
 #include <string_view>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "os/sysroot.hpp"
+#include "os/write_target.hpp"
 
 namespace zf {
 
@@ -51,6 +54,14 @@ std::string command_line() {
     at = end + 1;
   }
   return text;
+}
+
+std::string plan_from_command(const std::string& plan) {
+  const WriteTarget target = write_target(plan);
+  const bool may_replace = target.refusal.empty() && ::access(folder_of(target.file).c_str(), W_OK) == 0;
+  if (may_replace) return format_text("`zf-tune plan --from {0} -o {0}`", shell_quoted(plan));
+  return format_text("`zf-tune plan --from {} -o FILE` (a file of yours, which --plan or ZF_PLAN then names)",
+                     shell_quoted(plan));
 }
 
 }  // namespace zf

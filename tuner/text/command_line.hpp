@@ -15,4 +15,9 @@ std::string command_line();
 /// $'\033'. Bash, zsh, ksh and BusyBox read them. In dash such a word has another value, and nothing runs.
 std::string shell_quoted(const std::string& word);
 
+/// Returns "`zf-tune plan --from PLAN -o PLAN`" with the path of a plan. If this user may not replace that
+/// file, as one that a Slurm prolog has published, the command writes another one, which the job is then
+/// told.
+std::string plan_from_command(const std::string& plan);
+
 }  // namespace zf

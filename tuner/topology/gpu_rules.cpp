@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/format.hpp"
 #include "text/units.hpp"
@@ -62,9 +63,12 @@ bool is_listed_for_compute(const PciIdentity& device) {
                      });
 }
 
-/// Returns true if the vendor makes GPUs of this class. Intel's graphics inside a CPU are on bus 0, and its
-/// data centre GPUs are behind a bridge.
-bool is_gpu_of_its_vendor(const PciIdentity& device) {
+}  // namespace
+
+bool may_be_gpu(std::uint16_t class_id) { return class_id >> 8 == kDisplay || class_id >> 8 == kAccelerator; }
+
+// Intel's graphics inside a CPU are on bus 0, and its data centre GPUs are behind a bridge.
+bool is_gpu_by_pci(const PciIdentity& device) {
   const bool display = base_class(device) == kDisplay;
   const bool accelerator = base_class(device) == kAccelerator;
   switch (device.vendor_id) {
@@ -83,10 +87,19 @@ bool is_gpu_of_its_vendor(const PciIdentity& device) {
   }
 }
 
-}  // namespace
-
 bool is_compute_gpu(const PciIdentity& device) {
-  return is_listed_for_compute(device) || is_gpu_of_its_vendor(device);
+  return is_listed_for_compute(device) || is_gpu_by_pci(device);
+}
+
+Gpu gpu_of(const PciIdentity& device, const std::string& address, CpuSet near, const Topology& topology) {
+  Gpu gpu;
+  gpu.pci_address = address;
+  gpu.name = gpu_name(device);
+  gpu.vendor_id = device.vendor_id;
+  gpu.device_id = device.device_id;
+  gpu.node = node_of(topology, near);
+  gpu.local_cpus = std::move(near);
+  return gpu;
 }
 
 std::string why_no_gpu(const PciIdentity& device) {

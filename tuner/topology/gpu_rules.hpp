@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "topology/topology.hpp"
+
 namespace zf {
 
 // The vendors of GPUs by their PCI numbers: Gpu::vendor_id.
@@ -36,6 +38,15 @@ struct PciIdentity {
 /// NVIDIA, of AMD, and of Intel behind a bridge; processing accelerators (0x12) of AMD, Habana and Huawei.
 /// Graphics of AMD's desktop CPUs and of management chips do not count, nor does Huawei's compression engine.
 bool is_compute_gpu(const PciIdentity& device);
+
+/// Returns true for a class in which vendors make GPUs: display controllers and processing accelerators.
+bool may_be_gpu(std::uint16_t class_id);
+
+/// Returns whether is_compute_gpu() is true by PCI alone: by the class, the vendor and the device.
+bool is_gpu_by_pci(const PciIdentity& device);
+
+/// Returns a GPU with what PCI tells of it, near these CPUs of the topology.
+Gpu gpu_of(const PciIdentity& device, const std::string& address, CpuSet near, const Topology& topology);
 
 /// Returns why a co-processor (class 0x0b40) or processing accelerator (0x12) is no GPU, such as QAT, DLB,
 /// NPUs and FPGAs: "vendor 8086 is not known to make GPUs of class 0b40". Returns "" for a GPU, and for a

@@ -53,6 +53,14 @@ std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds) {
   return joined;
 }
 
+std::optional<Node> node_of(const Topology& topology, const CpuSet& cpus) {
+  std::optional<Node> found;
+  for (const NumaNode& node : topology.nodes) {
+    if (!cpus.empty() && node.cpus.contains(cpus) && !topology.nodes_contradict) found = node.id;
+  }
+  return found;
+}
+
 std::uint64_t last_level_cache_bytes(const Topology& topology) {
   std::uint64_t bytes = 0;
   for (const L3Group& group : topology.l3_groups) bytes += group.cache_bytes;

@@ -77,6 +77,7 @@ struct Gpu {
   bool by_node = false;
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
   int vendor_id = 0;              ///< of PCI: 0x10de is NVIDIA, 0x1002 AMD; 0: unknown
+  int device_id = 0;              ///< of PCI: 0x2330 is an H100 SXM; 0: unknown
   int parts = 1;                  ///< how many GPUs ROCm sees in it (MI300 in CPX mode: 6 or 8)
   /// CUDA's number of it in PCI order; absent: unknown. usable_gpus() counts those of NVIDIA.
   std::optional<int> cuda_number = {};
@@ -114,6 +115,9 @@ struct Topology {
   std::vector<Core> cores;         ///< topological order: package, node, L3, core
   std::vector<CpuKind> cpu_kinds;  ///< empty or one entry: all cores are alike
   std::vector<Gpu> gpus;           ///< by PCI address
+  /// Every GPU that PCI alone shows, by address: whatever its driver is, and usable or not. Absent: PCI shows
+  /// no device at all.
+  std::optional<std::vector<Gpu>> pci_gpus = {};
   std::vector<std::string> missing;  ///< what could not be read, one sentence each
   /// What looks like a GPU and is none, by PCI address.
   std::vector<LeftOutDevice> left_out = {};
@@ -121,6 +125,10 @@ struct Topology {
   /// that `nodes` do not say which memory is near a CPU.
   bool nodes_contradict = false;
 };
+
+/// Returns the node with CPUs that holds all of these; nothing if there is none, or if files contradict each
+/// other about nodes.
+std::optional<Node> node_of(const Topology& topology, const CpuSet& cpus);
 
 /// Returns the sum of the L3 caches in bytes; 0 if none is known.
 std::uint64_t last_level_cache_bytes(const Topology& topology);

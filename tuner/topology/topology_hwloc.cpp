@@ -109,26 +109,21 @@ void read_gpus(hwloc_topology_t hwloc, Topology& topology) {
     const PciIdentity identity = identity_of(device);
     const std::string address =
         format_text("{:04x}:{:02x}:{:02x}.{:x}", pci.domain, pci.bus, pci.dev, pci.func);
+    const CpuSet near = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
+    if (!topology.pci_gpus) topology.pci_gpus.emplace();
+    if (is_gpu_by_pci(identity)) topology.pci_gpus->push_back(gpu_of(identity, address, near, topology));
     if (!is_compute_gpu(identity)) {
       if (std::string why = why_no_gpu(identity); !why.empty())
         topology.left_out.push_back({address, pci_name(identity), std::move(why)});
       continue;
     }
-    Gpu gpu;
-    gpu.pci_address = address;
-    gpu.name = gpu_name(identity);
-    gpu.framework_number = framework_number(identity);
-    gpu.vendor_id = pci.vendor_id;
-    gpu.local_cpus = cpuset_of(hwloc_get_non_io_ancestor_obj(hwloc, device)) & topology.cpus;
-    for (const NumaNode& node : topology.nodes) {
-      const bool near = !gpu.local_cpus.empty() && node.cpus.contains(gpu.local_cpus);
-      if (near && !topology.nodes_contradict) gpu.node = node.id;
-    }
-    topology.gpus.push_back(std::move(gpu));
+    topology.gpus.push_back(gpu_of(identity, address, near, topology));
+    topology.gpus.back().framework_number = framework_number(identity);
   }
   const auto by_address = [](const auto& a, const auto& b) { return a.pci_address < b.pci_address; };
   std::sort(topology.gpus.begin(), topology.gpus.end(), by_address);
   std::sort(topology.left_out.begin(), topology.left_out.end(), by_address);
+  if (topology.pci_gpus) std::sort(topology.pci_gpus->begin(), topology.pci_gpus->end(), by_address);
 }
 
 /// hwloc looks for a package's first CPU in /proc/cpuinfo by its number. lxcfs numbers the CPUs there from 0,

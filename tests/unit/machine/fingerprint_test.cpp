@@ -12,6 +12,7 @@
 #include "../topology/make_topology.hpp"
 #include "base/format.hpp"
 #include "os/file.hpp"
+#include "sysroot_machine.hpp"
 
 namespace zf {
 namespace {
@@ -45,6 +46,46 @@ TEST(Fingerprint, SeesSmtAndCachesAndNodes) {
   MachineShape interleaved = base;
   interleaved.numbering = Numbering::interleaved;
   for (const MachineShape& other : {smt_off, nps2, interleaved}) EXPECT_NE(print_of(base), print_of(other));
+}
+
+TEST(Fingerprint, OfGpusIsTheirPlacesInPciOrder) {
+  const auto places = [](std::initializer_list<int> nodes) {
+    Topology topology = slurm_sparse_machine();
+    topology.pci_gpus.emplace();
+    for (const int node : nodes) {
+      Gpu& gpu = topology.pci_gpus->emplace_back();
+      gpu.vendor_id = 0x10de;
+      gpu.node = Node{node};
+    }
+    return *gpu_places_of(topology);
+  };
+  EXPECT_EQ(gpu_places_of(slurm_sparse_machine()), std::nullopt) << "PCI was not read";
+  EXPECT_EQ(in_words(places({})), "no GPU");
+  EXPECT_EQ(in_words(places({0, 0, 1})), "2 GPUs (10de:0000) on node 0, 1 GPU (10de:0000) on node 1");
+  const std::set<std::string> all{places({}).fingerprint, places({0, 0, 1, 1}).fingerprint,
+                                  places({0, 1, 0, 1}).fingerprint, places({0, 0, 0, 0}).fingerprint};
+  EXPECT_EQ(all.size(), 4U);
+}
+
+TEST(Fingerprint, OfGpusIsTheSameWithHwlocAndByPciAlone) {
+  Tree tree;
+  add_cores(tree, 4);
+  for (const auto& [address, device] : std::map<std::string, std::string>{
+           {"0000:10:00.0", "0x2330"}, {"0000:20:00.0", "0x2330"}, {"0000:30:00.0", "0x1592"}}) {
+    const std::string folder = format_text("/sys/bus/pci/devices/{}/", address);
+    const bool gpu = device == "0x2330";
+    tree.file(folder + "class", gpu ? "0x030200" : "0x020000")
+        .file(folder + "vendor", gpu ? "0x10de" : "0x8086");
+    tree.file(folder + "device", device)
+        .file(folder + "local_cpus", "c")
+        .file(folder + "local_cpulist", "2-3");
+  }
+  const Topology by_hwloc = read_topology({"", tree.sysroot()});
+  const Topology by_pci = machine_in(tree).topology;
+  EXPECT_EQ(in_words(*gpu_places_of(by_pci)), "2 GPUs (10de:2330) on node 0");
+  EXPECT_EQ(by_pci.pci_gpus->at(1).local_cpus, parse_cpu_list("2-3", "test"));
+  if (by_hwloc.gpus.empty()) GTEST_SKIP() << "this hwloc finds no PCI devices in a folder";
+  EXPECT_EQ(gpu_places_of(by_hwloc), gpu_places_of(by_pci));
 }
 
 TEST(Fingerprint, DoesNotDependOnTheGpuDriver) {

@@ -25,6 +25,7 @@ Plan full_plan() {
   plan.ranks[1].gpu = plan.ranks[1].spread_gpu = gpu;
   plan.ranks[1].more_gpus = {gpu};
   plan.intent.gpus_per_rank = plan.intent.ranks_per_gpu = 2;  // invariants do not matter here
+  plan.gpus = GpuPlaces{"0123456789abcdef", {{"10de:2330", 2, Node{1}}}};
   plan.choice.headroom = Headroom{1.5, 2.25};
   plan.allocation.shared_cpus = true;
   plan.ranks[1].optimizer.threads = 4;
