@@ -1,5 +1,6 @@
 """zf-tune tune --report, and explain --report: which page is written when, and what it says of which machine."""
 
+import csv
 import os
 import re
 
@@ -46,6 +47,23 @@ class Report(CommandTest):
         self.assert_exit(result, DONE)
         self.assertIn("Why: ", result.stdout)
         self.assertEqual(self.page("later.html"), self.page("now.html"))
+
+    def test_samples_are_a_csv_of_every_period(self):
+        self.assert_exit(self.run_tune("tune", *SIMULATED, "-q"), DONE)
+        result = self.run_tune("explain", "--samples", "s.csv")
+        self.assert_exit(result, DONE)
+        self.assertEqual(result.stderr, "wrote s.csv\n")
+        with open(self.folder / "s.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        evidence = self.read_plan()["evidence"]
+        self.assertEqual(len(rows), len(evidence["samples"]))
+        self.assertEqual({row["split"] for row in rows}, {each["label"] for each in evidence["candidates"]})
+        result = self.run_tune("explain", "--samples", "-")
+        self.assertEqual(result.stdout, self.page("s.csv"))
+        self.assertIn("Why: ", result.stderr)
+        self.assert_refused(self.run_tune("explain", "--samples", "plan.json"), USAGE, "--samples plan.json")
+        self.assert_refused(self.run_tune("explain", "--samples", "x", "--report", "x"), USAGE,
+                            "--samples x: the report is written there")
 
     def test_without_a_measurement_it_says_so(self):
         self.make_plan()

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/format.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/output.hpp"
 #include "commands/results.hpp"
@@ -12,6 +13,7 @@
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "report/explain_homes.hpp"
+#include "report/samples_csv.hpp"
 #include "simulate/simulated_machine.hpp"
 #include "topology/topology_hwloc.hpp"
 
@@ -20,7 +22,7 @@ namespace {
 
 CommandSpec explain_spec() {
   return {"explain",
-          "explain [--homes] [--report FILE] [--wide] [PLAN]",
+          "explain [--homes] [--report FILE] [--samples FILE] [--wide] [PLAN]",
           "Explains a plan (default: plan.json): which CPUs and which memory each rank gets, what was "
           "measured, and why this split was chosen.",
           {plan_option(),
@@ -28,6 +30,9 @@ CommandSpec explain_spec() {
             "also say why each rank has its cores: what counts, what its home has of it, and what it lacks "
             "(default: no)"},
            report_option(),
+           {"samples", 0, "FILE",
+            "also write every measured period as CSV, - for standard output (default: no file; e.g. "
+            "samples.csv)"},
            {"topology", 0, "FILE|TEXT",
             "the plan's machine, for --homes and --report: an hwloc XML file or a synthetic description "
             "(default: this machine, if the plan is for its class)"},
@@ -88,14 +93,21 @@ void write_report(const Plan& plan, const std::optional<Topology>& named, const 
 Exit explain_run(const Arguments& arguments) {
   const std::filesystem::path path = named_or_default_plan(arguments);
   const ReportOutput report(arguments, path);
+  const auto samples = output_beside(path, arguments, "samples");
+  if (samples && report.wanted() && samples->path() == report.file()->path()) {
+    throw Error(Exit::usage, format_text("--samples {}: the report is written there", samples->name()),
+                "name another file");
+  }
   const auto named = named_machine(arguments, report.wanted() || arguments.has("homes"));
   const Plan plan = load_plan(path);
-  const Results results(report.is_stdout());
+  const Results results(report.is_stdout() || (samples && samples->is_stdout()));
   const std::size_t width = page_width(arguments, results.stream());
   results.print(explain(plan, width));
   if (arguments.has("homes")) print_homes(plan, named, results, width);
   flush_stdout();  // what is said of the report stands below
   if (report.wanted()) write_report(plan, named, report);
+  if (samples) samples->write(samples_csv(plan));
+  if (samples && !samples->is_stdout()) print_stderr("wrote {}\n", one_line(samples->name()));
   return Exit::done;
 }
 

@@ -73,6 +73,20 @@ void PlanOutput::write(const Plan& plan) const {
   print_stderr("wrote {}\n", one_line(file_.name()));
 }
 
+std::optional<OutputFile> output_beside(const std::filesystem::path& plan, const Arguments& arguments,
+                                        const std::string& option) {
+  const auto text = arguments.text(option);
+  if (!text) return std::nullopt;
+  OutputFile file(*text, "--" + option);
+  const bool takes_plan = file.is_stdout() ? plan == "-" : same_file(file.path(), write_target(plan).file);
+  if (takes_plan) {
+    throw Error(Exit::usage, format_text("--{} {}: the plan is written there", option, *text),
+                "name another file");
+  }
+  if (!file.is_stdout()) need_no_plan(file.path(), "--" + option);
+  return file;
+}
+
 OptionSpec report_option() {
   return {"report", 0, "FILE",
           "also write the plan and its evidence as an HTML page, - for standard output "
@@ -81,18 +95,8 @@ OptionSpec report_option() {
 
 ReportOutput::ReportOutput(const Arguments& arguments, const std::filesystem::path& plan)
     : plan_(plan == "-" ? "plan.json" : std::filesystem::absolute(plan).lexically_normal()),
-      quiet_(arguments.has("quiet")) {
-  const auto text = arguments.text("report");
-  if (!text) return;
-  file_.emplace(*text, "--report");
-  const bool takes_plan =
-      file_->is_stdout() ? plan == "-" : same_file(file_->path(), write_target(plan).file);
-  if (takes_plan) {
-    throw Error(Exit::usage, format_text("--report {}: the plan is written there", *text),
-                "name another file");
-  }
-  if (!file_->is_stdout()) need_no_plan(file_->path(), "--report");
-}
+      file_(output_beside(plan, arguments, "report")),
+      quiet_(arguments.has("quiet")) {}
 
 void ReportOutput::write(const Plan& plan, const Topology* topology) const {
   if (!file_) return;

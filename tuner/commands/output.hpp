@@ -53,18 +53,24 @@ class PlanOutput {
   bool quiet_;
 };
 
+/// Returns the file that an option names beside a plan, if it was given. `plan` is the file of the plan, "-"
+/// if that goes to standard output. Throws Error(usage) if the file cannot be written, is a plan, or would
+/// take the plan's place. Make it before the work.
+std::optional<OutputFile> output_beside(const std::filesystem::path& plan, const Arguments& arguments,
+                                        const std::string& option);
+
 OptionSpec report_option();
 
 /// Writes the page of --report, if it was given. With "-" it goes to standard output, and what else would be
 /// there to stderr.
 class ReportOutput {
  public:
-  /// `plan` is the file of the plan, "-" if that goes to standard output. Throws Error(usage) if the page
-  /// cannot be written or would take the plan's place. Make it before the work.
+  /// Throws as output_beside() does.
   ReportOutput(const Arguments& arguments, const std::filesystem::path& plan);
 
   bool wanted() const { return file_.has_value(); }
   bool is_stdout() const { return wanted() && file_->is_stdout(); }
+  const std::optional<OutputFile>& file() const { return file_; }
   /// Writes the page atomically. Says on stderr where, unless -q was given. `topology` is that of
   /// report_of(). Throws Error(runtime_error) with the path.
   void write(const Plan& plan, const Topology* topology) const;

@@ -18,19 +18,6 @@ constexpr double kName = 20;
 
 std::string percent(double x) { return format_text("{:.2f}%", 100 * x); }
 
-/// Returns 1, 2 and 5 times powers of ten.
-std::vector<double> decades(double low, double high) {
-  std::vector<double> numbers;
-  const auto last = static_cast<int>(std::floor(std::log10(high)));
-  for (auto exponent = static_cast<int>(std::floor(std::log10(low))); exponent <= last; ++exponent) {
-    for (const int digit : {1, 2, 5}) {
-      const double number = digit * std::pow(10, exponent);
-      if (number >= low && number <= high) numbers.push_back(number);
-    }
-  }
-  return numbers;
-}
-
 }  // namespace
 
 std::vector<double> round_numbers(double low, double high) {
@@ -50,31 +37,9 @@ std::vector<double> round_numbers(double low, double high) {
   return numbers;
 }
 
-TimeAxis::TimeAxis(Scale scale, double lowest, double highest)
-    : scale_(scale), low_(0), high_(1.08 * highest) {
-  if (scale == Scale::linear) return;
-  const double room = std::max(1.02, std::pow(highest / lowest, 0.08));
-  low_ = lowest / room;
-  high_ = highest * room;
-}
+double TimeAxis::of(double value) const { return kChartHeight * (high_ - value) / high_; }
 
-double TimeAxis::map(double value) const { return scale_ == Scale::linear ? value : std::log(value); }
-
-double TimeAxis::of(double value) const {
-  return kChartHeight * (map(high_) - map(value)) / (map(high_) - map(low_));
-}
-
-std::vector<double> TimeAxis::ticks() const {
-  constexpr double kWide = 6;  // from this ratio on, decades have two numbers at least
-  constexpr std::size_t kMost = 9;
-  if (scale_ == Scale::linear || high_ / low_ < kWide) return round_numbers(low_, high_);
-  std::vector<double> numbers = decades(low_, high_);
-  while (numbers.size() > kMost) {
-    for (std::size_t i = 1; i < numbers.size(); ++i)
-      numbers.erase(numbers.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  return numbers;
-}
+std::vector<double> TimeAxis::ticks() const { return round_numbers(0, high_); }
 
 std::string line_through(std::string_view kind, const std::vector<Place>& places) {
   std::string path;

@@ -18,22 +18,18 @@ struct Place {
   double y = 0;  ///< pixels from the top
 };
 
-/// A vertical axis of times, as numbers of one unit.
+/// A vertical axis of times, as numbers of one unit. It begins at 0.
 class TimeAxis {
  public:
-  enum class Scale { linear, logarithmic };
-  /// Spans the values, with room below and above. A linear axis begins at 0.
-  TimeAxis(Scale scale, double lowest, double highest);
+  /// Has room above the highest value.
+  explicit TimeAxis(double highest) : high_(1.08 * highest) {}
 
   /// Returns pixels from the top; above the chart and below it, too.
   double of(double value) const;
-  /// Returns round numbers within the axis, ascending: two to nine of them.
+  /// Returns round numbers within the axis, ascending: two to six of them.
   std::vector<double> ticks() const;
 
  private:
-  double map(double value) const;
-  Scale scale_;
-  double low_;
   double high_;
 };
 

@@ -12,7 +12,6 @@
 #include "report/html.hpp"
 #include "report/machine_drawing.hpp"
 #include "report/next_step.hpp"
-#include "report/samples_plot.hpp"
 #include "report/sides_plot.hpp"
 #include "report/verdict_plot.hpp"
 #include "search/comparisons.hpp"
@@ -103,12 +102,9 @@ std::string machine_section(const Plan& plan, const Topology* topology) {
   return section("machine", "Who runs where", text);
 }
 
-std::string charts(const Plan& plan) {
-  if (!is_measured(plan)) return "";
-  const std::string sides = sides_plot(plan);
-  const std::string samples = samples_plot(plan);
-  return (sides.empty() ? "" : section("sides", "Both sides over the size of the pool", sides)) +
-         (samples.empty() ? "" : section("samples", "All samples in the order of time", samples));
+std::string sides_section(const Plan& plan) {
+  const std::string plot = is_measured(plan) ? sides_plot(plan) : "";
+  return plot.empty() ? "" : section("sides", "Both sides over the size of the pool", plot);
 }
 
 /// Returns the table of all splits, and how far the job may differ from the workload.
@@ -187,8 +183,8 @@ std::string report_of(const Plan& plan, const Topology* topology, const std::str
   const std::string details =
       candidates_part(shown) + trial_part(shown) + homes_part(shown, topology) + provenance_part(shown);
   return format_text("{}<body>\n\n{}{}{}{}{}</body>\n</html>\n", head, header(shown),
-                     decision_section(shown, plan_file), machine_section(shown, topology), charts(shown),
-                     section("details", "Details", details));
+                     decision_section(shown, plan_file), machine_section(shown, topology),
+                     sides_section(shown), section("details", "Details", details));
 }
 
 }  // namespace zf

@@ -77,7 +77,7 @@ class SidesPlot {
   }
 
   TimeUnit unit_of() const { return unit_for(static_cast<Nanoseconds>(longest() / 4)); }
-  TimeAxis axis_of() const { return {TimeAxis::Scale::linear, 0, longest() / unit_.ns}; }
+  TimeAxis axis_of() const { return TimeAxis(longest() / unit_.ns); }
 
   double x_of(int pool_threads) const {
     const auto at = std::lower_bound(sizes_.begin(), sizes_.end(), pool_threads) - sizes_.begin();
