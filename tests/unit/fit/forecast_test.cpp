@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -261,17 +262,17 @@ TEST(MemoryForecast, ZenFlowsOverlapKeepsTwoSetsOfMomentsAndSharesSixteenBytesAP
 }
 
 TEST(MemoryForecast, OnlyWhatWasMeasuredIsCalledSo) {
-  std::vector<MeasuredKind> runs;
+  std::vector<std::string> runs;
   for (const MeasuredJob& measured : kMeasuredJobs) {
     const FitJob job = job_of(measured);
     runs.push_back(kind_of(job));
     EXPECT_EQ(what_is_from_source(job), std::nullopt) << measured.name;
     EXPECT_EQ(forecast_of(job).basis, TermBasis::measured) << measured.name;
   }
-  const auto was_run = [&](const MeasuredKind& kind) {
+  const auto was_run = [&](const std::string& kind) {
     return std::find(runs.begin(), runs.end(), kind) != runs.end();
   };
-  for (const MeasuredKind& kind : measured_kinds()) EXPECT_TRUE(was_run(kind)) << name_of(kind.stepper);
+  for (const std::string& kind : measured_kinds()) EXPECT_TRUE(was_run(kind)) << kind;
   for (FitJob job : all_jobs(1'000'000'000)) {
     for (const auto& [ranks, nodes] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}}) {
       job.ranks = ranks;
