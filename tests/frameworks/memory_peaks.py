@@ -309,7 +309,7 @@ def rows(results: list[dict]) -> None:
 #include <string_view>
 
 #include "fit/fit_job.hpp"
-#include "fit/instant.hpp"
+#include "fit/memory_item.hpp"
 
 namespace zf {
 
