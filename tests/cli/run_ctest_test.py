@@ -43,6 +43,18 @@ class RunCtest(CommandTest):
         self.assertEqual(process.returncode, code, text)
         return text
 
+    def test_the_time_of_each_room_is_told(self):
+        """scripts/part_times.py, which .ci/run calls last."""
+        self.said(0, a="sleep 1", b="true", c="true")
+        with (self.folder / "CTestTestfile.cmake").open("a") as file:
+            file.write('set_tests_properties(a b PROPERTIES LABELS "heavy;cli;cli.a")\n')
+        (self.folder / "parts").write_text("build\t70\t100\t30\n")
+        said = subprocess.run([sys.executable, SOURCE / "scripts/part_times.py", self.folder / "parts", self.folder,
+                               CTEST], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(said, r"(?m)^build +70 +130$")
+        self.assertRegex(said, r"(?m)^cli +1 +2  a 1 s$")
+        self.assertRegex(said, r"(?m)^others +0 +1  c 0 s$")
+
     def test_reasons_have_counts_and_stand_before_the_summary(self):
         text = self.said(0, a=f"{GOOGLETEST}; exit 77", b="echo 'skipped: no GPU here'; exit 77",
                          c=f"{UNITTEST}; exit 77", d="exit 77", e="true")
