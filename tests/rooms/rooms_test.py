@@ -106,12 +106,12 @@ def flags_of(room: str) -> tuple[str, list[str]]:
 
 
 def compiles(room: str, header: str) -> subprocess.CompletedProcess:
-    """Compiles one include with the flags of a room, without precompiled headers."""
+    """Finds one include with the flags of a room; scripts/headers_alone.py compiles each header."""
     compiler, flags = flags_of(room)
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "include_only.cpp"
         source.write_text(f'#include "{header}"\n')
-        return subprocess.run([compiler, *flags, "-fsyntax-only", str(source)], capture_output=True, text=True,
+        return subprocess.run([compiler, *flags, "-M", str(source)], capture_output=True, text=True,
                               check=False, env=os.environ | {"LC_ALL": "C"})
 
 
