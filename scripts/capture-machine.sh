@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/$name/root"
 
 # Files of /proc and /sys say "4096 bytes" whatever they hold, and some refuse to be read: cat, one by one.
-# /proc/self must be this shell, whose cgroup and mask are the caller's; any child has the same.
+# /proc/self must be this shell: its cgroup and mask are the caller's, and any child has the same.
 copy() {
   local path target
   for path; do

@@ -88,7 +88,7 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 # Set the permissions of folders in the package, so that they do not depend on the umask of the user who builds it.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-# The .rpm is made from the portable build. It needs glibc alone, and its libnuma is for nobody else.
+# The .rpm is made from the portable build. It needs glibc alone, and its libnuma is for no other program.
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_COMPRESSION_TYPE xz)

@@ -2,8 +2,8 @@
 # Functions for the scripts that Slurm runs on a node. To be sourced. Needs bash 4.4, coreutils, grep and
 # util-linux.
 #
-# Slurm drains a node whose Prolog or Epilog fails, and waits for both. So nothing here ends a script, and every
-# wait has a deadline. Nobody waits for the end of a program that hangs either: a process that is stuck on a dead
+# Slurm drains a node if its Prolog or Epilog fails, and waits for both. So nothing here ends a script, and every
+# wait has a deadline. Nothing waits for the end of a program that hangs either: a process that is stuck on a dead
 # file system cannot be killed.
 # shellcheck disable=SC2034  # the variables are for the scripts that source this
 
@@ -84,7 +84,7 @@ cap_deadline() {
       done <<<"$answer"
       if [[ -n $seconds ]] && ((seconds < 12)); then
         most=$((seconds - 2)).5
-        limit="Slurm drains a node whose Prolog takes longer than $name"
+        limit="Slurm drains a node if its Prolog takes longer than $name"
         if ((seconds < 3)); then
           most=0.7
           why=". $seconds s are too short for this Prolog if a file server hangs: set $name=4"
@@ -94,7 +94,7 @@ cap_deadline() {
     1) ;; # no such line
     *)
       most=0.7
-      limit="Slurm drains a node whose Prolog takes longer than $name, which is not known: $answer"
+      limit="Slurm drains a node if its Prolog takes longer than $name, which is not known: $answer"
       ;;
   esac
   [[ $(printf '%s\n' "$deadline" "$most" | sort -g | head -n 1) == "$deadline" ]] && return 0

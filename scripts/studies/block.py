@@ -33,7 +33,7 @@ def run_block(results: Results, options: argparse.Namespace, group: Group, block
     facts: dict[str, dict] = {arm: {"failed": why} for arm, why in failed.items()}
     planned_s = time.monotonic() - started
     names = [arm for arm in matrix.arms_of(group) if arm not in failed]
-    names = names[block % len(names):] + names[:block % len(names)]  # nobody is always first
+    names = names[block % len(names):] + names[:block % len(names)]  # none is always first
     with contextlib.ExitStack() as stack:
         runners: dict[str, turns.Runner] = {}
 

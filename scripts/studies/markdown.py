@@ -1,4 +1,4 @@
-"""Writes docs/study.md from the results. Every figure and every conclusion in it follows from them: nobody edits it."""
+"""Writes docs/study.md from the results. Every figure and every conclusion in it follows from them: do not edit it."""
 
 import statistics
 import textwrap
@@ -176,7 +176,7 @@ METHOD = """All ways of a job run side by side and take turns of {turn_s} s, by 
 The order is a palindrome, with {passes} turns for each way in a block. A turn's figure is the median over its steps,
 without the one that was under way when it began; with two ranks, the slower one's. Each block has new processes and
 gives one ratio per way: the geometric mean over the turns. The table has the geometric mean over blocks and the 95 %
-interval of Student's t of the logarithms, whose standard deviation is pooled over all ways of all jobs.
+interval of Student's t of the logarithms; their standard deviation is pooled over all ways of all jobs.
 
 All processes keep the memory that they free ({variables}). Otherwise glibc gives it back to the kernel in each step,
 and page faults change the times. With `overlap_step` on, ZenFlow takes as many threads as its main thread has CPUs,

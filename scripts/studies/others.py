@@ -11,7 +11,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 def busy_s(cpus: Iterable[int], stat: str) -> float:
     """Returns the seconds in which these CPUs were not idle, from the text of /proc/stat. Time that a hypervisor gave
-    to other guests (steal) counts: it was somebody else's."""
+    to other guests (steal) counts: another guest used it."""
     names = {f"cpu{cpu}" for cpu in cpus}
     lines = [line.split() for line in stat.splitlines() if line.split(" ", 1)[0] in names]
     user_to_system, irq_to_steal = slice(1, 4), slice(6, 9)

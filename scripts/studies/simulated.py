@@ -62,7 +62,7 @@ def simulated_of(plan: dict, machine: str, job: str) -> Simulated | None:
 
 
 def command(machine: str, job: str) -> list[str]:
-    """Returns the words after zf-tune, for somebody in the source folder."""
+    """Returns the words after zf-tune, for a user in the source folder."""
     framework, mode, interval = JOBS[job]
     return ["tune", "--simulate", f"configs/machines/{machine}.json", "--framework", framework, "--mode", mode,
             "--update-interval", str(interval)]

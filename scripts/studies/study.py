@@ -108,7 +108,7 @@ def run(results: Results, options: argparse.Namespace, groups: list[Group]):
 
 
 def results_to_list(path: pathlib.Path, options: argparse.Namespace) -> Results:
-    """Returns the results that the next start would go on with. Without the programs nobody can tell which ones these
+    """Returns the results that the next start would go on with. Without the programs one cannot tell which ones these
     are: returns none then, and says so."""
     try:
         frameworks_case.need_environment()
