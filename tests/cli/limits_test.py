@@ -1,6 +1,7 @@
 """A limit of the process, a full folder or missing device is named, with the way out, by any command that meets it."""
 
 import resource
+import signal
 
 from permissions import need_namespaces
 from zf_cli import DONE, RUNTIME_ERROR, SOURCE, CommandTest
@@ -50,8 +51,14 @@ class Limits(CommandTest):
         self.assert_named(resource.RLIMIT_DATA, [1 << bits for bits in range(18, 31)], "ulimit -d", *MEASURED)
 
     def test_data_too_small_to_start(self):
+        """glibc 2.41's loader crashes between 384 and 391 KiB, before it runs anything of the program."""
         for size in range(256 << 10, 3 << 20, 128 << 10):
-            result = self.run_tune("--version", preexec_fn=limited(resource.RLIMIT_DATA, size))
+            limit = limited(resource.RLIMIT_DATA, size)
+            result = self.run_tune("--version", preexec_fn=limit)
+            if result.returncode == -signal.SIGSEGV:  # so does the loader alone
+                result = self.run_tune("--version", preexec_fn=limit, LD_TRACE_LOADED_OBJECTS="1")
+                self.assertEqual(result.returncode, -signal.SIGSEGV, size)
+                continue
             self.assertIn(result.returncode, (DONE, RUNTIME_ERROR, NOT_LOADED), size)
             if result.returncode == RUNTIME_ERROR:
                 self.assertEqual(result.stderr, "zf-tune: out of memory; raise ulimit -d\n")
