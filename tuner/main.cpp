@@ -88,7 +88,7 @@ Exit run_with_arguments(const Command& command, const zf::Arguments& arguments) 
               "see zf-tune --help");
 }
 
-/// Runs tune for somebody who named no command: messages name none either, and --version may follow options.
+/// Runs tune for a user that named no command: messages name none either, and --version may follow options.
 Exit run_unnamed(Command tune, const std::vector<std::string>& words) {
   tune.spec.options.push_back({"version", 'V', "", "print the version"});
   tune.spec.wraps_command = true;  // the first word that is no option ends them
@@ -104,7 +104,7 @@ Exit run_unnamed(Command tune, const std::vector<std::string>& words) {
   }
 }
 
-/// Returns what somebody can do who named a command that does not exist.
+/// Returns what to do instead of a command that does not exist.
 std::string advice_for(const std::string& word) {
   if (word.ends_with(".json"))
     return zf::format_text("to explain a plan: zf-tune explain {}", zf::shell_quoted(word));

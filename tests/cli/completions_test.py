@@ -75,7 +75,7 @@ class Completions(CommandTest):
         self.assert_offered(set(), "plan", "--ranks", "")
 
     def test_every_option_whose_value_is_one_of_a_few_names_offers_them(self):
-        placeholder = r"(?m)^ +(?:-\w, )?--([\w-]+) (?:NAME|TYPE|FORMAT|HOW|WHERE|WHO|WHOSE|[a-z|]+)$"
+        placeholder = r"(?m)^ +(?:-\w, )?--([\w-]+) (?:NAME|TYPE|FORMAT|HOW|WHERE|WHO|WHICH|[a-z|]+)$"
         found = set()
         for command in all_commands():
             # The columns are so few that each help stands below its option.

@@ -220,7 +220,7 @@ class Verify(CommandTest):
 
     def test_side_that_stays_empty_is_said(self):
         (drift,) = self.divided()
-        self.assertRegex(drift["what"], r"^no optimizer process runs, so nobody uses CPUs? [0-9,-]+ of its home$")
+        self.assertRegex(drift["what"], r"^no optimizer process runs, so no process uses CPUs? [0-9,-]+ of its home$")
         self.assertEqual((drift["pid"], drift["rank"]), (None, 0))
 
     def test_framework_that_divides_a_home_again_is_named(self):

@@ -25,7 +25,7 @@ struct ChildOutput {
 /// Runs `work` in a fork of this process and returns its text. After `deadline` the child is killed. The call
 /// waits another 50 ms for its end, not longer: a process inside a broken driver cannot be killed. (A thread
 /// there would block our own exit, so the work is in a process.) The child's standard streams are /dev/null
-/// and it has no other file of ours open, so that nobody who reads our output waits for it. It dies with this
+/// and it has no other file of ours open, so that no reader of our output waits for it. It dies with this
 /// process. It may change its own environment. Throws Error(runtime_error) if no child can be made. Call it
 /// before threads are started: a fork copies only the calling thread.
 ChildOutput output_of_child(const std::function<std::string()>& work, std::chrono::milliseconds deadline);

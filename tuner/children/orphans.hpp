@@ -5,7 +5,7 @@
 
 namespace zf {
 
-/// While it lives, a process whose parent has ended becomes a child of this process, if it descends from it
+/// While it lives, a process without its parent becomes a child of this process, if it descends from it
 /// (PR_SET_CHILD_SUBREAPER, prctl(2)). Use it in the thread that starts the command; this process has no
 /// other children meanwhile.
 class Orphans {

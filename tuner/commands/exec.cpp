@@ -28,8 +28,8 @@ CommandSpec exec_spec() {
           plan_option("the plan; before --, also without --plan (default: $ZF_PLAN, else plan.json)"),
           {"rank", 0, "N",
            "local rank (default: from LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, ..., SLURM_LOCALID; e.g. 0)"},
-          {"cpus", 0, "WHOSE",
-           "whose CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
+          {"cpus", 0, "WHICH",
+           "which CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
            "or rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)",
            "job, rank"},
           {"local_rank", 0, "N",
@@ -115,7 +115,7 @@ std::optional<LocalRank> local_rank_argument(const Arguments& arguments, const E
   return LocalRank{option, *value};
 }
 
-/// Returns whose CPUs --cpus says that this process sees.
+/// Returns which CPUs --cpus says that this process sees.
 CpusOf cpus_argument(const Arguments& arguments) {
   const auto word = arguments.text("cpus");
   if (!word) return CpusOf::unsaid;

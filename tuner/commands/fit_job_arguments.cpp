@@ -187,7 +187,7 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
                                                                     : StepMethod::in_place);
   if (!stepper)
     fit.assumed.push_back(
-        format_text("Nobody said who steps: {}, --framework changes it.", name_of(job.stepper)));
+        format_text("Who steps was not said: {}, --framework changes it.", name_of(job.stepper)));
   job.stage = stage.value_or(usual_stage(job.stepper));
   job.mode = mode_argument(arguments).value_or(job.stepper == StepMethod::superoffload ? Mode::backward
                                                                                        : Mode::wait);

@@ -19,7 +19,7 @@ ModelSize fit_model_argument(const Arguments& arguments);
 
 struct FitArguments {
   FitJob job;
-  std::vector<std::string> assumed;  ///< what was chosen because nobody said it, one sentence each
+  std::vector<std::string> assumed;  ///< what was chosen because the user did not say it, one sentence each
 };
 
 /// Returns the job that the options describe on this machine. Throws Error(usage) if there is no such job.

@@ -1,4 +1,4 @@
-// What limits the memory of a job on this node, and a warning of a plan whose job cannot fit it.
+// What limits the memory of a job on this node, and a warning of a plan if its job cannot fit it.
 #pragma once
 
 #include <optional>

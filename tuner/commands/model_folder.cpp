@@ -63,7 +63,7 @@ std::vector<std::filesystem::path> safetensors_in(const std::filesystem::path& f
   return found;
 }
 
-/// Throws Error(usage) if the folder is one of an adapter, whose file has the adapter's parameters alone, or
+/// Throws Error(usage) if the folder is one of an adapter: its file has the adapter's parameters alone, or
 /// of a quantized model.
 void refuse_what_is_no_model(const std::filesystem::path& folder) {
   if (folder.empty())

@@ -38,7 +38,7 @@ CommandSpec plan_spec() {
           ranks_option(),
           gpus_per_rank_option(),
           ranks_per_gpu_option(),
-          {"all-gpus", 0, "", "count also GPUs whose device nodes this process may not open"},
+          {"all-gpus", 0, "", "count also GPUs with device nodes that this process may not open"},
           {"params", 0, "COUNT",
            "number of model parameters, over all ranks of this node (default: 1B; e.g. 3B)"},
           framework_option(),

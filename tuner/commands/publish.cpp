@@ -30,7 +30,7 @@ CommandSpec publish_spec() {
            "zf-tune probe shows. CLASS+GPUS.json comes first, where GPUS is that of the GPUs' places "
            "(e.g. /etc/zf-tune/plans)"},
           {"to", 0, "FILE",
-           "file to write, in a folder that nobody else may write to, - for standard output "
+           "file to write, in a folder that no other user may write to, - for standard output "
            "(e.g. /run/zf-tune/4711.json)"},
           {"remember", 0, "FILE",
            "file that remembers the node's class. If the class has changed and the new one has no plan, "
@@ -70,7 +70,7 @@ Exit publish_run(const Arguments& arguments) {
   const auto places = gpus == NodeGpus::looked_at ? gpu_places_of(machine.topology) : std::nullopt;
   const ClassPlan found = find_class_plan(node, places, folder, memory);
   const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine, gpus);
-  // The plan is printed anew, so jobs read our form, whatever somebody who can write in the folder put there.
+  // The plan is printed anew, so jobs read our form, whatever another writer of the folder put there.
   prints ? print_stdout_text(print_plan(plan)) : publish_text_file(target, print_plan(plan));
   const std::string line = format_text(
       "{}: the plan of class {}{}", prints ? "standard output" : target.string(),

@@ -35,7 +35,7 @@ CommandSpec trial_spec() {
           {"metric", 0, "REGEX",
            "ECMAScript regular expression that finds a number in the first 4096 characters of an output "
            "line: its only group, or the whole match if it has no group (e.g. 'step time: ([0-9.]+) ms')"},
-          plan_option("the plan whose splits are tried; before --, also without --plan (default: plan.json)"),
+          plan_option("the plan with the splits to try; before --, also without --plan (default: plan.json)"),
           {"output", 'o', "FILE",
            "file to write the winning plan to, - for standard output (default: plan.json)"},
           {"trials", 0, "N", "number of runs under each split, interleaved (default: 3; e.g. 5)"},

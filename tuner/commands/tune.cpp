@@ -74,7 +74,7 @@ std::optional<std::uint64_t> params_argument(const Arguments& arguments) {
   if (arguments.has("workload")) {
     throw Error(
         Exit::usage,
-        "zf-tune tune: --params cannot be used with --workload, whose file has the number of parameters",
+        "zf-tune tune: --params cannot be used with --workload: its file has the number of parameters",
         "change params in the workload file, and training with it");
   }
   return parse_quantity(*params, "zf-tune tune: --params");
@@ -120,7 +120,7 @@ TuningJob simulated_job_of(const std::string& file, const Arguments& arguments,
   if (request.state_format != StateFormat::fp32) {
     throw Error(
         Exit::usage,
-        format_text("zf-tune tune: --state {} cannot be used with --simulate, whose formulas are of fp32",
+        format_text("zf-tune tune: --state {} cannot be used with --simulate: its formulas are of fp32",
                     name_of(request.state_format)),
         "leave out one of the two");
   }

@@ -48,7 +48,7 @@ Difference shown_difference(const Comparison& comparison);
 std::string print_estimate(const Comparison& comparison);
 /// Returns "+7.0 to +11.8 %", or "-80.0 to above +1000 %".
 std::string print_interval(const Comparison& comparison);
-/// Returns "+9.4 % (+7.0 to +11.8 %)", for a table whose caption says which sign is faster.
+/// Returns "+9.4 % (+7.0 to +11.8 %)", for a table with a caption that says which sign is faster.
 std::string print_figures(const Comparison& comparison);
 /// Returns "+9.4 % (+7.0 to +11.8 %; minus is faster)".
 std::string figures_in_words(const Comparison& comparison);

@@ -44,7 +44,7 @@ struct Member {
   std::size_t value, value_end;
 };
 
-/// Calls visit(member) for each member of the object whose brace is here, until it returns true.
+/// Calls visit(member) for each member of the object with its brace here, until it returns true.
 template <class Visit>
 void for_each_member(std::string_view text, std::size_t brace, Visit visit) {
   for (std::size_t at = brace; text[at] != '}';) {

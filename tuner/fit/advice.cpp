@@ -75,7 +75,7 @@ std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limit
       changed.stepper = StepMethod::native;
       if (changed.mode == Mode::backward) changed.mode = Mode::wait;
     };
-    offers.add("--framework native: our optimizer, whose pinned memory is not rounded up", take_native);
+    offers.add("--framework native: our optimizer does not round up pinned memory", take_native);
     offers.add("--framework native --state bf16: our optimizer, moments in bf16", [&](FitJob& changed) {
       take_native(changed);
       changed.state = StateFormat::bf16;

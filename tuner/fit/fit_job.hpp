@@ -1,4 +1,4 @@
-// The job whose host memory is forecast: a model, who steps it and how, and over how many processes.
+// The job to forecast the host memory of: a model, who steps it and how, and over how many processes.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 //   problems[]    one sentence each
 //   changes[]     what, saves_bytes, is_enough (bool)
 //   largest_model parameters; 0: none fits
-//   assumed[]     what nobody said, one sentence each
+//   assumed[]     what the user did not say, one sentence each
 #include <nlohmann/json.hpp>
 
 #include "fit/fit_report.hpp"

@@ -20,7 +20,7 @@ struct FitReport {
   FitVerdict verdict;
   std::vector<Change> changes;
   std::uint64_t largest = 0;              ///< parameters of the largest model that fits; 0: none does
-  std::vector<std::string> assumed = {};  ///< what nobody said and was chosen, one sentence each
+  std::vector<std::string> assumed = {};  ///< what was chosen for the user, one sentence each
 };
 
 /// Returns the report of a job on a node. Precondition: there is such a job (why_no_such_job()). Pure.

@@ -78,7 +78,7 @@ std::optional<std::string> what_is_from_source(const FitJob& job) {
     return "No fp16 job was measured: its figures are those of a bf16 job.";
   if (job.pinned) return "No job with pinned memory was measured: what pinning adds is from source.";
   if (job.load == Load::sharded)
-    return "No job whose ranks make a part of the model each was measured: its start is from source.";
+    return "No job with ranks that make a part of the model each was measured: its start is from source.";
   if (job.nodes > 1) return "No job on several nodes was measured: how its parts get smaller is from source.";
   if (job.has(FitExtra::accumulation)) return "No accumulation was measured: its sums are from source.";
   if (!is_measured)

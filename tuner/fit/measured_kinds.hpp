@@ -1,4 +1,4 @@
-// The kinds of job whose host memory was measured: what a forecast may be called "measured" for.
+// The kinds of job with a measured host memory: what a forecast may be called "measured" for.
 #pragma once
 
 #include <string>

@@ -123,7 +123,7 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
     const bool is_whole_number = tree.text(type).find('F') == std::string_view::npos;  // BOOL, too
     if (is_whole_number && is_packed(key))
       refuse_quantized(name, format_text("the tensor {} has the type {}", shortened(key), tree.text(type)));
-    if (is_whole_number || is_mask(tree, key, shape)) continue;  // a buffer, which nobody trains
+    if (is_whole_number || is_mask(tree, key, shape)) continue;  // a buffer, which is not trained
     tensors.push_back({std::string(key), elements});
   }
   return tensors;

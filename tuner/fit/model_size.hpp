@@ -28,7 +28,7 @@ struct ModelSize {
 
 /// Returns the size of a model of which only the number of parameters is known. Its largest parameter is
 /// taken to be an embedding of 131,072 words, or a quarter of the model if that is less; a layer is as large
-/// as in decoders whose width is 128 times their depth. Pure.
+/// as in decoders with a width of 128 times their depth. Pure.
 ModelSize usual_model(std::uint64_t params);
 
 /// Returns the size of a model with these parameters, all of which are trained. A layer is what has the same

@@ -15,9 +15,9 @@
 
 namespace zf {
 
-/// Moves each GPU whose driver why_no_gpu_with() rules out from Topology::gpus to Topology::left_out. The
-/// driver is that of /sys/bus/pci/devices/ADDRESS/uevent, which waits while a driver is being bound. A folder
-/// without that file (an older capture) rules out nothing.
+/// Moves each GPU with a driver that why_no_gpu_with() rules out from Topology::gpus to Topology::left_out.
+/// The driver is that of /sys/bus/pci/devices/ADDRESS/uevent, which waits while a driver is being bound. A
+/// folder without that file (an older capture) rules out nothing.
 std::string leave_out_by_driver(const SysRoot& sysroot, Topology& topology,
                                 std::chrono::milliseconds deadline);
 

@@ -60,8 +60,8 @@ class GpuLookup {
   /// Returns true if both are the same GPU, or both are unknown.
   static bool same(const GpuOrReason& a, const GpuOrReason& b);
   std::optional<Gpu> by_alias(const std::string& id) const;
-  /// Returns the GPU whose UUID begins with `uuid`. As for CUDA, any beginning will do that only one GPU's
-  /// UUID has.
+  /// Returns the GPU with a UUID that begins with `uuid`. As for CUDA, any beginning will do that only one
+  /// GPU's UUID has.
   GpuOrReason by_uuid(const std::string& uuid, const std::string& what) const;
 
   std::vector<Gpu> gpus_;

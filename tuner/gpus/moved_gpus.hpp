@@ -25,11 +25,11 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
 
 /// Does the same for one process that looks for live GPUs and writes what it finds into the plan
 /// (`plan --from` and `trial`). The GPUs of a list of visible devices (visible_devices()) come before the
-/// plan's own, if it names a known one for each rank and the plan has any GPU. A rank whose planned GPU is
-/// not here or not usable, or that a plan with GPUs lacks, has the GPU that rank_gpus() gives to it, unless
-/// that is another rank's by the plan. A note names the ranks that have another GPU than in the plan. If
-/// `said` is given and not the plan's, or if the plan's node had no GPU (Plan::gpus), the GPUs are those of
-/// rank_gpus().
+/// plan's own, if it names a known one for each rank and the plan has any GPU. A rank with a planned GPU that
+/// is not here or not usable, or that a plan with GPUs lacks, has the GPU that rank_gpus() gives to it,
+/// unless that is another rank's by the plan. A note names the ranks that have another GPU than in the plan.
+/// If `said` is given and not the plan's, or if the plan's node had no GPU (Plan::gpus), the GPUs are those
+/// of rank_gpus().
 RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks,
                       GpuShare said = {});
 

@@ -53,7 +53,7 @@ std::optional<Gpu> place_of_gpus(const RankGpus& gpus, std::size_t rank);
 /// share.ranks_per_gpu makes each part a device (GpuLookup), or if GPUs of different models are ordered by
 /// CUDA's estimate of their speed (CUDA_DEVICE_ORDER is not PCI_BUS_ID); all GPUs if there are fewer than the
 /// ranks need; the other ranks' if a launcher gave each task a list of its own (under Slurm this rank's as
-/// well); GPUs of a vendor whose own list is set (unread_list()). The variables do not describe another
+/// well); GPUs of a vendor with its own list set (unread_list()). The variables do not describe another
 /// machine (see Topology::is_this_machine): there the GPUs count as without a list.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks, GpuShare share = {});
 

@@ -13,7 +13,7 @@
 namespace zf {
 
 /// Returns by rank a GPU of its own: each package has ranks in proportion to its GPUs, and within it they are
-/// spread likewise. Returns nothing unless that leaves fewer ranks in the fullest package than the first GPUs
+/// spread too. Returns nothing unless that leaves fewer ranks in the fullest package than the first GPUs
 /// do, or if a GPU is near no package or several. Precondition: the GPUs are in the order in which frameworks
 /// count them.
 std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vector<Gpu>& gpus, int ranks);

@@ -24,7 +24,7 @@ struct VisibleGpus {
 };
 
 /// Compares visible_devices() with the plan, rank by rank: numbers with RankGpu::minor, UUIDs with
-/// RankGpu::uuid. Slurm's list (slurm_gpus()), whose numbers are minors, takes its place if it has as many
+/// RankGpu::uuid. Slurm's list (slurm_gpus()), of minors, takes its place if it has as many
 /// GPUs or is alone; its GPUs count in PCI order. Without either, container_gpus() must have each GPU of the
 /// plan. Looks for no GPU, so every rank gets the same answer. These are not compared:
 /// - a list that is shorter than the number of ranks: it may be one rank's own;

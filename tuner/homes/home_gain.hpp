@@ -11,7 +11,7 @@
 
 namespace zf {
 
-/// Returns the score of homes that rank_homes() or somebody else made for the ranks of `gpus`. CPUs that are
+/// Returns the score of homes that rank_homes() or another caller made for the ranks of `gpus`. CPUs that are
 /// not allowed do not count. Precondition: as many homes as `gpus`.
 HomeScore score_of_homes(const Machine& machine, const RankGpus& gpus, const std::vector<CpuSet>& homes);
 

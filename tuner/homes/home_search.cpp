@@ -340,7 +340,7 @@ class HomeSearch {
   std::vector<int> lacking_, now_, before_;
   Random random_;
   int comparisons_ = 0;
-  bool is_tidying_ = false;  ///< of equally good homes, those are better whose cores are closer together
+  bool is_tidying_ = false;  ///< of equally good homes, those with closer cores are better
 };
 
 }  // namespace

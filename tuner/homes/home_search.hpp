@@ -22,7 +22,7 @@ struct FoundDivision {
 /// until there are none. Then it makes a few exchanges at random (the same ones each time), goes on from
 /// there, and keeps what is not worse, until it has looked at most of `most_comparisons` (of fewer if there
 /// are few cores), or no rank could have a better home if it were alone. Of equally good homes it takes those
-/// whose cores are closer together. Preconditions: at least one rank, and no more ranks than cores.
+/// with cores that are closer together. Preconditions: at least one rank, and no more ranks than cores.
 FoundDivision find_division(const Domains& domains, int most_comparisons = kMostComparisons);
 
 }  // namespace zf

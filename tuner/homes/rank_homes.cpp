@@ -60,7 +60,7 @@ void limit_to_quota(const Machine& machine, RankHomes& ranks) {
           : format_text("{} keeps {} cores per rank busy: {}", quota, most, left));
 }
 
-/// Returns one sentence for all ranks whose GPU is in no known package.
+/// Returns one sentence for all ranks with a GPU in no known package.
 std::string unknown_places_note(const std::vector<int>& ranks) {
   if (ranks.size() == 1) {
     return format_text("the home of rank {} was chosen by size alone: the package of its GPU is not known",

@@ -21,9 +21,9 @@ struct RankHomes {
 std::vector<Preference> preferences_of(const Machine& machine, const RankGpus& gpus);
 
 /// Returns one home for each of `gpus`: on the CPUs near the rank's GPU, which may be a part of a NUMA node
-/// (one L3 group of an MI250X node), else on its node, else in its package. A rank whose GPU or its location
-/// is unknown gets a home elsewhere (see homes_of). If neighbours share the CPUs, the homes are those of
-/// shared_homes(). Throws like homes_of().
+/// (one L3 group of an MI250X node), else on its node, else in its package. If its GPU or the location of
+/// that is unknown, a rank gets a home elsewhere (see homes_of). If neighbours share the CPUs, the homes are
+/// those of shared_homes(). Throws like homes_of().
 RankHomes rank_homes(const Machine& machine, const RankGpus& gpus);
 
 /// Does the same with each home inside the mask that a launcher gave its rank. There are as many masks as

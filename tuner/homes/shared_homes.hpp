@@ -1,4 +1,4 @@
-// The homes of ranks whose CPUs neighbours share: a quota pays for a part of them (os/shared_cpus.hpp). If
+// The homes of ranks on CPUs that neighbours share: a quota pays for a part of them (os/shared_cpus.hpp). If
 // homes were cut as usual, every job of the node would take the same cores. Pure.
 #pragma once
 

@@ -91,7 +91,7 @@ RankSplit unbound_home(const Home& home, const CpuSet& everything, const NodeSet
   return split;
 }
 
-/// Splits a home whose CPUs neighbours share: it divides the threads, and leaves none idle.
+/// Splits a home of CPUs that neighbours share: it divides the threads, and leaves none idle.
 RankSplit split_threads(const Home& home, const SplitShape& shape) {
   RankSplit split;
   split.home = split.training = split.optimizer = home.shared_cpus;

@@ -1,5 +1,5 @@
 // Finds what slows down or stops a training job on this node, with a remedy for each finding. The checks are
-// pure: they read only a Patient, whose SysRoot may be a folder of files.
+// pure: they read only a Patient: its SysRoot may be a folder of files.
 #pragma once
 
 #include <cstddef>
@@ -58,8 +58,8 @@ struct Patient {
   std::optional<Finding> memory = {};             ///< that the plan's job does not fit this node's memory
 };
 
-/// Watches a node for half a second and returns what the checks read. `plan`: the file whose CPUs are
-/// examined, and whose job is not counted as somebody else's. A node that is a folder of files is read at
+/// Watches a node for half a second and returns what the checks read. `plan`: the file: its CPUs are
+/// examined, and its job is not counted as a neighbour. A node that is a folder of files is read at
 /// once, and no system calls are tried there. The numbers of ranks and cores are those of the plan. Throws as
 /// load_plan() and read_allowed() do.
 Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem::path>& plan);
@@ -86,7 +86,7 @@ CpuSet planned_cpus(const Plan& plan);
 /// Returns true if a process of this node runs under the patient's plan.
 bool plans_job_runs(const Patient& patient);
 
-/// Returns text for a person, ended by a newline. Its lines have at most `width` columns, but for words that
+/// Returns text for a person, ended by a newline. Its lines have at most `width` columns, except words that
 /// are longer.
 std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses, std::size_t width = kUnlimitedWidth);
 

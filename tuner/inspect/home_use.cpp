@@ -124,7 +124,7 @@ std::string division_in_words(const JobProcess& process, const ProcessBinding& b
       format_text("may run on {} only: a framework has divided the home {} again, as ZenFlow does",
                   print(main_mask(process)), print(binding.rank.home.cpus));
   if (!use.unused.empty()) {
-    text += format_text(", and nobody may use {} of it ({})", print_count(use.unused.size(), "CPU"),
+    text += format_text(", and no thread may use {} of it ({})", print_count(use.unused.size(), "CPU"),
                         print(use.unused));
   }
   return text;

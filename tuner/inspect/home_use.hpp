@@ -57,8 +57,8 @@ struct HomeUse {
 /// A process that has exactly the training side is not named, only the other one.
 HomeUse home_use(const RankProcesses& rank);
 
-/// Returns "may run on 0-1 only: a framework has divided the home 0-7 again, as ZenFlow does, and nobody may
-/// use 4 CPUs of it (4-7)" for one of HomeUse::divided.
+/// Returns "may run on 0-1 only: a framework has divided the home 0-7 again, as ZenFlow does, and no thread
+/// may use 4 CPUs of it (4-7)" for one of HomeUse::divided.
 std::string division_in_words(const JobProcess& process, const ProcessBinding& binding, const HomeUse& use);
 
 /// Returns the CPUs that any thread of a process may run on.

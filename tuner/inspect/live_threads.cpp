@@ -112,7 +112,7 @@ std::optional<ProcessSides> sides_in(const SysRoot& sysroot, int pid) {
     const auto binding = own_binding(environment_of(sysroot, pid).value_or(Environment()));
     if (!binding || binding->started_on != StartedOn::home) return std::nullopt;
     return ProcessSides{binding->rank.home.cpus, binding->rank.training.cpus};
-  } catch (const Error&) {  // a line that cannot be read is nobody's
+  } catch (const Error&) {  // a line that cannot be read counts for no thread
     return std::nullopt;
   }
 }

@@ -55,8 +55,8 @@ struct ThreadMove {
 };
 
 /// Compares the masks of all threads from look to look. A thread that begins places itself, or is placed by
-/// whoever starts it, within its first second. So a move counts if the look before it came later than that,
-/// and had seen the thread before (unless it was the first look): a sandbox may not say when a thread
+/// the thread that starts it, within its first second. So a move counts if the look before it came later than
+/// that, and had seen the thread before (unless it was the first look): a sandbox may not say when a thread
 /// started. A move back counts as well. A move to where the process binds itself does not, nor does one from
 /// its home to its training side when our runtime has opened, or back when it has closed. A thread that was
 /// moved and moved back between two looks is not seen.

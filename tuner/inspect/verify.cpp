@@ -65,7 +65,7 @@ void compare_shared_pool(const JobProcess& member, const CpuSet& planned, std::v
   for (const ThreadState& thread : member.process.threads) {
     if (thread.cpus == planned || !planned.contains(thread.cpus)) continue;
     drifts.push_back({member.rank, member.process.pid, thread.tid, thread.name,
-                      format_text("may run on {} only: threads whose CPUs neighbours share have all of {}",
+                      format_text("may run on {} only: threads on CPUs that neighbours share have all of {}",
                                   print(thread.cpus), print(planned))});
   }
 }
@@ -207,7 +207,7 @@ std::vector<Drift> drift_of(const RankProcesses& rank) {
   if (!use.has_optimizer && confined && !narrowed && use.divided.empty() && !unused.empty()) {
     drifts.push_back(
         {rank.members.front()->rank, 0, 0, "",
-         format_text("no optimizer process runs, so nobody uses {} of its home", print_cpus(unused))});
+         format_text("no optimizer process runs, so no process uses {} of its home", print_cpus(unused))});
   }
   return drifts;
 }
@@ -223,7 +223,7 @@ std::vector<JobProcess> find_descendants(const SysRoot& sysroot, int pid, std::o
                 format_text("zf-tune verify: --pid {0}: /proc/{0}/environ cannot be read: "
                             "it may be another user's",
                             pid),
-                "look as the user whose job it is, or as root");
+                "look as the user of the job, or as root");
   }
   throw Error(Exit::usage,
               format_text("zf-tune verify: --pid {}: zf-tune exec started neither it nor a child", pid),

@@ -34,9 +34,10 @@ struct Drift {
 /// - The main thread of a rank's first process has all of that. So has each that OpenMP could bind. Other
 /// processes
 ///   the user may have pinned.
-/// - If all processes are confined to the training side, a zf-optimizer runs. Without one, nobody uses the
+/// - If all processes are confined to the training side, a zf-optimizer runs. Without one, no thread uses the
 ///   rest.
-/// - Nobody has divided the home again, except for a framework of which the plan knows it: see home_use().
+/// - No framework has divided the home again, except for a framework of which the plan knows it: see
+/// home_use().
 /// - Each thread of a zf-optimizer runs on the pool's CPUs, and each of these CPUs has a thread of its own.
 ///   In a shared home they are training's CPUs too.
 /// - Memory lies on the rank's nodes.

@@ -16,7 +16,7 @@ enum class AllocationFit {
 
 /// Returns how a plan fits. Each rank asks alone, and all ranks must act alike although each may see other
 /// CPUs. `seen` is what this process may use, and `of_job` the same without its affinity mask. `isolated` are
-/// the CPUs of isolcpus=: init's mask lacks them, so it is nobody's choice that a mask lacks them too.
+/// the CPUs of isolcpus=: init's mask lacks them, so it is no choice of the user that a mask lacks them too.
 /// - If `seen` has the homes of all ranks, the plan holds as planned: unless the number of ranks differs, or
 ///   a CPU quota that is not the plan's covers fewer CPUs than the plan runs threads.
 /// - Otherwise it is ambiguous for several ranks if the affinity mask takes CPUs away: it may be the job's

@@ -10,7 +10,7 @@
 
 namespace zf {
 
-/// Whose CPUs are those that this process may use?
+/// Does a rank have the CPUs that this process may use, or all ranks?
 enum class CpusOf {
   unsaid,  ///< find out, and refuse if it is ambiguous
   job,     ///< all ranks of this node share them

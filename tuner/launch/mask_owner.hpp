@@ -1,4 +1,4 @@
-// Whose an affinity mask is: all ranks' of the node, or one rank's alone. Pure.
+// Who has an affinity mask: all ranks of the node, or one rank alone. Pure.
 #pragma once
 
 #include "base/id_set.hpp"
@@ -12,7 +12,8 @@ namespace zf {
 /// be this rank's own, and then it is false, if one of these has set it:
 /// - A launcher of MPI, jsrun or Flux that has started the ranks inside the job. But a mask with all CPUs of
 ///   the job on this node (SLURM_CPUS_ON_NODE) is the job's.
-/// - Slurm itself, by a kind of binding whose masks it does not name (SLURM_CPU_BIND_TYPE: rank, map_ldom).
+/// - Slurm itself, by a kind of binding with masks that it does not name (SLURM_CPU_BIND_TYPE: rank,
+/// map_ldom).
 ///
 /// `rank` is the variable that gives the local rank, and `count` the one that gives the number of ranks. All
 /// ranks of a node get the same answer.

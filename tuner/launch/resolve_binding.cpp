@@ -164,7 +164,7 @@ RankGpus only_rank(RankGpus gpus, std::size_t rank) {
 
 /// Moves the plan to this allocation and returns the rank's part of it. Every rank of this node does this
 /// alone, and all get the same plan because all use the same things: the plan with its GPUs, the CPUs, and
-/// the number of ranks. Says so in the first note, unless the plan fits but for its GPUs.
+/// the number of ranks. Says so in the first note, unless the plan fits except for its GPUs.
 ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
                            const Environment& environment, bool fits_but_for_gpus = false) {
   const bool alone = request.cpus_of == CpusOf::rank;

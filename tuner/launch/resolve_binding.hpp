@@ -29,7 +29,7 @@ void add_new_lines(std::vector<std::string>& notes, const std::vector<std::strin
 /// Returns the rank's binding for this allocation, where `ranks` ranks run: the plan's own if the plan fits
 /// (see allocation_fit_of()), else a retargeted one; a retargeted one in any case if `other_gpus` says that
 /// the homes are those of other GPUs than the plan's. `seen` is what this process may use. Throws
-/// Error(stale_plan) if it is ambiguous whose CPUs this process sees, and as retarget() does.
+/// Error(stale_plan) if it is ambiguous which CPUs this process sees, and as retarget() does.
 ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank, int ranks,
                                 const LaunchRequest& request, const Allowed& seen,
                                 const Environment& environment, bool other_gpus = false);

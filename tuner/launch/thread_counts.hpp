@@ -8,7 +8,7 @@
 
 namespace zf {
 
-/// torchrun sets OMP_NUM_THREADS=1 for several ranks if nobody has set it. What becomes of such a 1?
+/// torchrun sets OMP_NUM_THREADS=1 for several ranks if it is not set. What becomes of such a 1?
 enum class TorchrunsOne {
   replaced,  ///< it counts as not set
   kept,      ///< it counts as the user's
@@ -20,7 +20,7 @@ struct ThreadCounts {
   bool is_for_all_ranks = false;           ///< the note holds for all ranks of the node alike
 };
 
-/// Returns the numbers of threads for a process whose plan has `planned`. What the user has set for one of
+/// Returns the numbers of threads for a process with `planned` in its plan. What the user has set for one of
 /// kThreadVariables stays, and holds for those that are not set. If the user's numbers differ, the first one
 /// holds for those that are not set. Without a number of the user's, all get the plan's. These do not count
 /// as set by the user: an empty value, a 1 of torchrun (TORCHELASTIC_RUN_ID) if it is to be replaced, and the

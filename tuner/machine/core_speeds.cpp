@@ -57,7 +57,7 @@ struct Caps {
 };
 
 /// Returns the caps for the cores of one kind. On AMD, equal cores may differ in cpuinfo_max_freq, and one
-/// that nobody limits counts as fast as the one with the least.
+/// without a limit counts as fast as the one with the least.
 Caps caps_of(const Cores& cores, const std::vector<CoreSpeed>& speeds, SpeedRules rules) {
   if (rules == SpeedRules::plain) return {};
   const std::vector<double> highest = values_of(kHighest, cores, speeds);

@@ -1,5 +1,5 @@
 // Finds the cores that are fast today among cores of one make: those that the firmware prefers, and those
-// that nobody has limited. This is a fact of one chip at one moment, and no part of the machine's class.
+// that have no limit. This is a fact of one chip at one moment, and no part of the machine's class.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ enum class SpeedRules {
   plain,  ///< each is a speed
   /// As AMD's firmware writes them and the kernel's driver amd-pstate reads them. highest_perf of 166 and
   /// more is an order of equal cores, for the scheduler alone; less is a speed. highest_khz is computed from
-  /// it, so it may differ between equal cores, and limit_khz counts only where somebody set it below
+  /// it, so it may differ between equal cores, and limit_khz counts only where a user set it below
   /// highest_khz.
   amd,
 };
@@ -39,8 +39,8 @@ std::vector<CoreSpeed> read_core_speeds(const SysRoot& sysroot, const Topology& 
 
 /// Divides each CPU kind into its slow and its fast cores of today, slow ones first, and says why in
 /// CpuKind::today. A core is slow if one of its figures is more than 10 % below the best of its kind. A kind
-/// whose cores are alike stays whole, and a figure that not all cores of a kind have does not count. Pure.
-/// Precondition: as many speeds as cores.
+/// with cores that are alike stays whole, and a figure that not all cores of a kind have does not count.
+/// Pure. Precondition: as many speeds as cores.
 void divide_kinds_by_speed(Topology& topology, const std::vector<CoreSpeed>& speeds,
                            SpeedRules rules = SpeedRules::plain);
 

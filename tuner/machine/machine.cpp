@@ -81,7 +81,7 @@ Machine read_machine(const MachineSource& source) {
 
   AllowedInputs inputs =
       source.topology.empty() ? read_allowed_inputs(source.sysroot) : allowed_inputs_of(topology);
-  // A CPU may have gone offline between the two readings, and a plan can only use CPUs whose core is known.
+  // A CPU may have gone offline between the two readings, and a plan can only use CPUs of a known core.
   inputs.present |= topology.complete_cpus;
   const CpuSet unknown = inputs.online - topology.cpus;
   inputs.online = inputs.online & topology.cpus;

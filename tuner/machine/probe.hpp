@@ -26,7 +26,7 @@ struct Probe {
 Probe probe_of(Machine machine, const Environment& environment, std::optional<int> ranks_option,
                GpuShare share = {});
 
-/// Returns one screen for a person, ended by a newline. Its lines have at most `width` columns, but for words
+/// Returns one screen for a person, ended by a newline. Its lines have at most `width` columns, except words
 /// that are longer.
 std::string probe_text(const Probe& probe, std::size_t width = kUnlimitedWidth);
 

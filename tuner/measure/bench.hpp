@@ -34,7 +34,7 @@ struct Bench {
 /// Returns the pool sizes that are measured unless the user names some: 1, 2, 4, … and all cores.
 std::vector<int> usual_thread_counts(int cores);
 
-/// Returns a split whose pools are the first `threads` cores of each home, one PU each, or all of its cores
+/// Returns a split with pools of the first `threads` cores of each home, one PU each, or all of its cores
 /// if it has fewer. Nothing else runs: training gets none.
 Split pools_on(const std::vector<Home>& homes, int threads);
 

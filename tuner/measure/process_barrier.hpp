@@ -35,7 +35,7 @@ class ProcessBarrier {
   /// Makes all parties give up. Keeps the text of the first failure, cut to what fits.
   void fail(std::string_view why);
   bool has_failed() const { return failed_.load(std::memory_order_acquire) != 0; }
-  /// Returns the text of the first failure, or "" if nobody failed.
+  /// Returns the text of the first failure, or "" if none failed.
   std::string_view why() const { return {first_failure_.data()}; }
 
  private:

@@ -18,7 +18,7 @@ struct RankWork {
   std::optional<TrainingDemand> training = {};  ///< already cut down; without it, the optimizer runs alone
   Schedule schedule = {};                       ///< of the part that is measured
   Isa isa = Isa::scalar;
-  Framework framework = Framework::unknown;  ///< whose threads and memory are imitated
+  Framework framework = Framework::unknown;  ///< its threads and memory are imitated
   bool roofline_each_round = false;          ///< otherwise the roofline loop runs in the first round alone
   StateFormat format = StateFormat::fp32;    ///< of the step; the roofline loop moves as many bytes
 };

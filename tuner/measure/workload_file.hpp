@@ -29,7 +29,7 @@ struct Recorded {
 
 struct WorkloadFile {
   Workload workload;
-  std::vector<std::string> estimates;  ///< the fields of it that nobody measured, as "training.gpu_ns"
+  std::vector<std::string> estimates;  ///< the fields of it that were not measured, as "training.gpu_ns"
   std::optional<Recorded> recorded;
   std::string source;
 };

@@ -33,7 +33,7 @@ Intent intent_of(const Split& split) {
   return intent;
 }
 
-/// Returns one sentence for all ranks whose home has one core.
+/// Returns one sentence for all ranks with a home of one core.
 std::string one_core_note(const std::vector<std::size_t>& ranks) {
   const std::string who = ranks.size() == 1
                               ? format_text("rank {} has one core", ranks.front())

@@ -19,14 +19,14 @@ Provenance provenance_of(std::string command);
 void prefer_known_memory(const Topology& topology, Plan& plan);
 
 /// Returns a complete plan for `split`. The evidence may be empty (nothing was measured). `notes` describe
-/// the allocation (see RankHomes); assemble() adds a note for each rank whose two sides share a core, and
+/// the allocation (see RankHomes); assemble() adds a note for each rank with two sides that share a core, and
 /// calls prefer_known_memory().
 Plan assemble(Provenance made, const Machine& machine, const Workload& workload, const Split& split,
               const Choice& choice, Evidence evidence, std::vector<std::string> warnings,
               std::vector<std::string> notes);
 
-/// Writes into a plan, whose homes were cut for these GPUs, what the homes do not have: how many GPUs a rank
-/// has or ranks a GPU, the GPUs of each rank after its first, and the GPUs that spread the ranks.
+/// Writes into a plan, with homes that were cut for these GPUs, what the homes do not have: how many GPUs a
+/// rank has or ranks a GPU, the GPUs of each rank after its first, and the GPUs that spread the ranks.
 void record_gpus(const RankGpus& gpus, Plan& plan);
 
 }  // namespace zf

@@ -48,7 +48,7 @@ SplitShape shape_of(const Intent& intent, int cores, const PlannedHomes& planned
   return shape;
 }
 
-/// Returns the machine with its allowed nodes cut to the plan's memory tier. A plan whose state lies in
+/// Returns the machine with its allowed nodes cut to the plan's memory tier. A plan with its state in
 /// memory without CPUs (--mems) keeps it there if that is allowed; for any other plan the machine stays as it
 /// is.
 Machine with_memory_tier(const Plan& plan, Machine machine) {

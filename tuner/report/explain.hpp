@@ -30,7 +30,7 @@ Table bindings_table(const Plan& plan);
 std::string measured_in_words(const Plan& plan);
 
 /// Returns the evidence, one row per candidate, fewest pool threads first. The chosen candidate is marked.
-/// Each column has what the search measured, but for the one with kCheckedTitle, which is there if
+/// Each column has what the search measured, except the one with kCheckedTitle, which is there if
 /// was_checked(). The optimizer's step is the job's own; if that is not ours, ours is a detail.
 Table evidence_table(const Plan& plan);
 

@@ -12,7 +12,7 @@ namespace zf {
 /// Returns some lines that say what the job is, and which fields stay estimates.
 std::string recorded_in_words(const WorkloadFile& file);
 
-/// Returns one line: which fields of a workload file nobody measured. Empty if there are none.
+/// Returns one line: which fields of a workload file were not measured. Empty if there are none.
 std::string estimates_in_words(const WorkloadFile& file);
 
 /// By how much the ratio of a job's periods differs from that of the synthetic job's in 95 of 100 cases, as a

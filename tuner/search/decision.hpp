@@ -55,7 +55,7 @@ const CandidateEvidence& fastest_of(const Evidence& evidence);
 Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b);
 
 /// Returns the ids of at most `most` candidates that need another visit, ascending; none if all is decided.
-/// These are the one that judge() chooses, and those whose risk could be lower by more than
+/// These are the one that judge() chooses, and those with a risk that could be lower by more than
 /// Judgement::same_risk, since it is known only within half of the interval of their difference; the least
 /// risk first. So are those left out that are too slow to compete.
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most);

@@ -34,7 +34,7 @@ auto preference(const Contest& contest, std::size_t index) {
   return std::tuple(other_kind, waits ? contender.step : 0.0, contender.pool, contender.idle, level);
 }
 
-/// Returns the preferred one of those contenders whose `risk` is at most `same` above the least. Only those
+/// Returns the preferred one of those contenders with a `risk` at most `same` above the least. Only those
 /// compete that lose at most kLargestTie times the accuracy as the workload says.
 template <class Risk>
 std::size_t preferred_index(const Contest& contest, const Risks& risks, Risk risk, double same) {

@@ -75,9 +75,9 @@ struct Judgement {
   bool is_safer = false;  ///< loses less than the fastest if the job differs, and would not win otherwise
 };
 
-/// Returns the contender with the least risk as the winner. Of those whose risk is at most kSameRisk of a tie
-/// higher (a whole tie, if what is lost if the job differs is not known), and which are at most kLargestTie
-/// times the accuracy slower than the fastest:
+/// Returns the contender with the least risk as the winner. Of those with a risk of at most kSameRisk of a
+/// tie higher (a whole tie, if what is lost if the job differs is not known), and which are at most
+/// kLargestTie times the accuracy slower than the fastest:
 /// - in mode wait, a shared home wins, and of several the one with the shortest step;
 /// - in the other modes, a divided home wins, and of several the smallest pool;
 /// - if no step is known (trial), the lowest level of that kind of homes.

@@ -60,7 +60,7 @@ struct SweepResult {
   Nanoseconds budget_ns = 0;          ///< what was given, or what followed from the first visit
   Nanoseconds telling_budget_ns = 0;  ///< if that was too short: about how long it takes to know differences,
                                       ///< by the first visit; otherwise 0
-  std::vector<std::string> warnings;  ///< names splits whose times are not believable
+  std::vector<std::string> warnings;  ///< names splits with times that are not believable
   bool cut_short = false;             ///< a visit failed: see warnings
 };
 
@@ -73,7 +73,7 @@ struct SweepResult {
 ///   know their differences.
 /// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
 /// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after three
-/// periods that are half as long again as the shortest so far. A visit whose samples are not believable
+/// periods that are half as long again as the shortest so far. A visit with samples that are not believable
 /// (is_possible()) is repeated, at most twice. The result has no candidate if the sweep was stopped at once.
 /// If a visit throws after others were measured, the sweep ends with a warning; otherwise it throws what the
 /// meter throws.

@@ -8,9 +8,9 @@
 
 namespace zf {
 
-/// Returns for which mode the plan is made, and how to change it if nobody chose it; which numbers of the
-/// workload are estimates; where the number of ranks comes from; and whether the recorder, which may be null,
-/// goes on with an interrupted sweep.
+/// Returns for which mode the plan is made, and how to change it if the user did not choose it; which numbers
+/// of the workload are estimates; where the number of ranks comes from; and whether the recorder, which may
+/// be null, goes on with an interrupted sweep.
 std::vector<std::string> notes_before_sweep(const TuningRequest& request, const TuningJob& job,
                                             const RecordingMeter* recorder);
 

@@ -1,4 +1,4 @@
-// Finds the word that somebody meant who mistyped it.
+// Suggests the nearest known word for a mistyped one.
 #pragma once
 
 #include <optional>

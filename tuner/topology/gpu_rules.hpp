@@ -50,7 +50,7 @@ Gpu gpu_of(const PciIdentity& device, const std::string& address, CpuSet near, c
 
 /// Returns why a co-processor (class 0x0b40) or processing accelerator (0x12) is no GPU, such as QAT, DLB,
 /// NPUs and FPGAs: "vendor 8086 is not known to make GPUs of class 0b40". Returns "" for a GPU, and for a
-/// device of another class, which nobody takes for one.
+/// device of another class, which is not taken for one.
 std::string why_no_gpu(const PciIdentity& device);
 
 /// Returns why no job can train on a device that has this driver ("vfio-pci": it is given to a virtual

@@ -10,7 +10,7 @@
 namespace zf {
 
 /// Keeps what is written to stderr from its construction until taken() or its end; then stderr is as before.
-/// At its end, writes to stderr what nobody took, without control characters. Keeps nothing if stderr is
+/// At its end, writes to stderr what was not taken, without control characters. Keeps nothing if stderr is
 /// closed or no memory file can be made. For a process with one thread.
 class StderrKept {
  public:

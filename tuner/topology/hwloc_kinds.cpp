@@ -29,7 +29,7 @@ std::string core_type(const SysRoot& sysroot, const CpuSet& cpus) {
     const auto list = sysroot.read(format_text("/sys/devices/{}/cpus", file));
     try {
       if (list && parse_cpu_list(*list, file).contains(cpus)) return format_text("CoreType={}", type);
-    } catch (const Error&) {  // a list that nobody can read says nothing
+    } catch (const Error&) {  // a list that cannot be read says nothing
     }
   }
   return {};

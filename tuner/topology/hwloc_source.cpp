@@ -138,7 +138,7 @@ Hwloc load_synthetic(const std::string& description) {
               "write for example \"pack:2 [numa(memory=256GiB)] l3u:2 core:12 pu:2\"");
 }
 
-/// Runs in the child, whose environment is its own. Returns what was written to stderr and then the machine
+/// Runs in the child, with an environment of its own. Returns what was written to stderr and then the machine
 /// as XML; without the XML if hwloc fails. The child's own stderr leads nowhere. hwloc's GPU libraries stay
 /// off: starting CUDA or NVML takes seconds per node and may hang, and PCI locality does not need them.
 std::string discover(const SysRoot& sysroot, bool with_io, const PciLocality& locality = {}) {

@@ -62,7 +62,7 @@ CpuSet listed_in(const SysRoot& sysroot, Pu cpu, std::initializer_list<const cha
     const std::string path = format_text("/{}/{}/topology/{}", kCpus, folder_name(cpu), name);
     try {
       if (const auto list = sysroot.read(path)) return parse_cpu_list(*list, path);
-    } catch (const Error&) {  // a list that nobody can read says nothing
+    } catch (const Error&) {  // a list that cannot be read says nothing
     }
   }
   return {};

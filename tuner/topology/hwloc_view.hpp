@@ -30,7 +30,8 @@ std::string unknown_topology(const CpuSet& without_topology);
 /// A temporary folder of links that takes the place of a machine's /proc and /sys. It differs from them in
 /// /sys/devices/system/cpu alone: its file `online` lists all CPUs that are online, each of them has a
 /// folder, and a CPU without a topology folder has that of its sibling there, or one that makes it a core of
-/// its own, in the package whose CPUs name it. This thread gets no signal meanwhile, so that the folder goes.
+/// its own, in the package with the CPUs that name it. This thread gets no signal meanwhile, so that the
+/// folder goes.
 class HwlocView {
  public:
   /// Throws Error(runtime_error) if no such folder can be made.

@@ -16,7 +16,7 @@ PciLocality stray_buses(const SysRoot& sysroot, const CpuSet& online) {
     try {
       const CpuSet near = parse_cpu_list(list.value_or(""), address);
       if (!near.empty() && !near.intersects(online)) buses.insert(address.substr(0, address.rfind(':')));
-    } catch (const Error&) {  // a list that nobody can read says nothing
+    } catch (const Error&) {  // a list that cannot be read says nothing
     }
   }
   for (const std::string& bus : buses) {

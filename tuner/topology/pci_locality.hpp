@@ -1,4 +1,4 @@
-// Tells hwloc where PCI devices are whose files name CPUs that are not online.
+// Gives hwloc the NUMA node of PCI devices with local_cpus that are all offline.
 #pragma once
 
 #include <string>

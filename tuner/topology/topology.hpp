@@ -35,8 +35,8 @@ struct Core {
   int kind = 0;              ///< index into Topology::cpu_kinds; 0 if all cores are alike
 };
 
-/// PUs of one make: performance cores, or efficiency cores. Of a make whose cores differ today there are two
-/// kinds: its slow cores, and next its fast ones (core_speeds.hpp).
+/// PUs of one make: performance cores, or efficiency cores. Of a make with cores that differ today there are
+/// two kinds: its slow cores, and next its fast ones (core_speeds.hpp).
 struct CpuKind {
   CpuSet cpus;
   int efficiency_rank = -1;          ///< hwloc's; a lower rank is slower and uses less power; -1: unknown
@@ -58,7 +58,7 @@ int make_of(const std::vector<CpuKind>& kinds, int kind);
 /// on a DGX Spark), and two makes differ more.
 inline bool are_alike(double a, double b) { return std::max(a, b) <= 1.1 * std::min(a, b); }
 
-/// Joins neighbouring kinds whose capacities are alike. Precondition: slow kinds come first. Pure.
+/// Joins neighbouring kinds with capacities that are alike. Precondition: slow kinds come first. Pure.
 std::vector<CpuKind> join_similar_kinds(const std::vector<CpuKind>& kinds);
 
 struct Gpu {
@@ -121,8 +121,8 @@ struct Topology {
   std::vector<std::string> missing;  ///< what could not be read, one sentence each
   /// What looks like a GPU and is none, by PCI address.
   std::vector<LeftOutDevice> left_out = {};
-  /// True: the files contradict each other about the CPUs of NUMA nodes (KVM whose cells cross packages), so
-  /// that `nodes` do not say which memory is near a CPU.
+  /// True: the files contradict each other about the CPUs of NUMA nodes (KVM with cells that cross packages),
+  /// so that `nodes` do not say which memory is near a CPU.
   bool nodes_contradict = false;
 };
 

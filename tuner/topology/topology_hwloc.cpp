@@ -80,7 +80,7 @@ bool contradicts(const SysRoot& sysroot, const NumaNode& node, const CpuSet& onl
   try {
     const CpuSet listed = list ? parse_cpu_list(*list, file) & online : CpuSet();
     return !listed.empty() && listed != node.local_cpus;
-  } catch (const Error&) {  // a list that nobody can read says nothing
+  } catch (const Error&) {  // a list that cannot be read says nothing
     return false;
   }
 }

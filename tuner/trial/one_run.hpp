@@ -41,7 +41,7 @@ struct TrialRequest {
   Nanoseconds patience_ns = kMetricPatienceNs;
 };
 
-/// Gives a line to the user, if somebody listens.
+/// Gives a line to the user, if a listener is set.
 void say(const TrialRequest& request, const std::string& line);
 
 struct Run {

@@ -44,15 +44,16 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
 /// Returns whether a candidate cannot win, if the run that goes on has given `present` so far: even the best
 /// quarter of all its values, of which there are at least five, is worse by a factor than the best median of
-/// another candidate that may win. So the best one always can. As long as nobody knows by how much two runs
-/// under the same split differ, the factor is 2; with that noise, it is 1 + 3 * noise, but from 1.25 to 2.
+/// another candidate that may win. So the best one always can. As long as it is not known by how much two
+/// runs under the same split differ, the factor is 2; with that noise, it is 1 + 3 * noise, but from 1.25
+/// to 2.
 bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<double>& present,
                 std::optional<double> noise);
 
 /// Fills in the medians, without the drift from one repetition to the next, and the winner. Returns the
 /// reason in words. Judges as choose() does for a sweep of a job in this mode, with runs in place of visits
-/// and repetitions in place of rounds (judge()). Nobody knows how long the job's optimizer steps take: of the
-/// splits of the preferred kind that tie, the best median wins. Unbound never wins. Precondition: every
+/// and repetitions in place of rounds (judge()). It is not known how long the job's optimizer steps take: of
+/// the splits of the preferred kind that tie, the best median wins. Unbound never wins. Precondition: every
 /// candidate has a run, no run is empty, and one candidate is eligible.
 std::string judge_trial(Trial& trial, Mode mode);
 

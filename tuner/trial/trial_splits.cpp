@@ -132,7 +132,7 @@ std::vector<TrialSplit> pools_of_sweep(const Plan& plan, const std::vector<Home>
   return pools.take();
 }
 
-/// Returns what a job gets of a split whose optimizer runs in the training process: the CPUs of each rank's
+/// Returns what a job gets of a split with its optimizer in the training process: the CPUs of each rank's
 /// process and the number of its threads. Nothing for unbound.
 std::optional<std::vector<std::pair<CpuSet, int>>> processes_of(const Split& split, Framework framework) {
   if (split.shape.control == Control::unbound) return std::nullopt;

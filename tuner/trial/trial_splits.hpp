@@ -40,7 +40,7 @@ bool names_exec(const std::vector<std::string>& command);
 /// all of it. `splits` are those that are tried.
 std::string reach_of_splits(Framework framework, const std::vector<TrialSplit>& splits);
 
-/// Returns a warning if this command seems to start all runs alike: with several ranks nobody but a launcher
+/// Returns a warning if this command seems to start all runs alike: with several ranks only a launcher
 /// inside of it can bind each rank. Empty if there is nothing to warn of.
 std::string launcher_warning(const std::vector<std::string>& command, int ranks);
 

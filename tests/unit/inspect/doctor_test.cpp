@@ -196,7 +196,7 @@ TEST(DoctorDividedHomes, AFrameworkThatDividesAMaskAgainIsNamedWithItsChild) {
   const auto divided = divided_home_findings(patient);
   ASSERT_THAT(divided,
               ElementsAre(finding(Severity::warning, "python3 (process 10, rank 0) may run on 0-1 only"),
-                          finding(Severity::warning, "nobody may use 2 CPUs of it (6-7)")));
+                          finding(Severity::warning, "no thread may use 2 CPUs of it (6-7)")));
   EXPECT_THAT(divided.front().remedy, AllOf(HasSubstr("export --for deepspeed"), HasSubstr("native")));
 }
 

@@ -69,7 +69,7 @@ std::vector<std::string> said(const ProcessBinding& binding, const std::vector<J
   return texts;
 }
 
-constexpr const char* kEmptySide = "0: no optimizer process runs, so nobody uses CPUs 4-7 of its home";
+constexpr const char* kEmptySide = "0: no optimizer process runs, so no process uses CPUs 4-7 of its home";
 
 TEST(Verify, ThreadsThatShareTheirCpusWithNeighboursHaveAllOfThem) {
   ProcessBinding binding = shared_home();
@@ -77,7 +77,7 @@ TEST(Verify, ThreadsThatShareTheirCpusWithNeighboursHaveAllOfThem) {
   binding.rank.optimizer.threads = 2;
   EXPECT_THAT(said(binding, {trainer({"0-7"}), optimizer({"0-7", "0-7", "0-7"})}), IsEmpty());
   EXPECT_THAT(said(binding, {trainer({"0-7"}), optimizer({"0-7", "3"})}),
-              ElementsAre("300: may run on 3 only: threads whose CPUs neighbours share have all of 0-7"));
+              ElementsAre("300: may run on 3 only: threads on CPUs that neighbours share have all of 0-7"));
   EXPECT_THAT(said(binding, {trainer({"0-7"}), optimizer({"0-7", "3-9"})}),
               ElementsAre(HasSubstr("may run on 3-9, outside 0-7")));
 }
@@ -164,14 +164,14 @@ TEST(Verify, AFrameworkThatDividesTheHomeAgainIsNamedWithItsChild) {
   EXPECT_THAT(said(bound(Framework::unknown), {trainer({"0-3", "9"}), child({"4-5"})}),
               ElementsAre("100: may run on 9, outside its home 0-7",
                           "200: may run on 4-5 only: a framework has divided the home 0-7 again, as ZenFlow "
-                          "does, and nobody may use 2 CPUs of it (6-7)"));
+                          "does, and no thread may use 2 CPUs of it (6-7)"));
 }
 
 TEST(Verify, ZenFlowMayDivideTheHomeIfItUsesAllOfIt) {
   for (const Framework framework : {Framework::deepspeed_zenflow, Framework::superoffload}) {
     EXPECT_THAT(said(bound(framework), {trainer({"0-1", "0-1"}), child({"2-7", "4"})}), IsEmpty());
     EXPECT_THAT(said(bound(framework), {trainer({"0-1"}), child({"2-5"})}),
-                Contains(HasSubstr("nobody may use 2 CPUs of it (6-7)")));
+                Contains(HasSubstr("no thread may use 2 CPUs of it (6-7)")));
     EXPECT_THAT(said(bound(framework), {trainer({"0-1"}), child({"2-8"})}),
                 Contains("200: may run on 2-8, outside its home 0-7"));
   }
@@ -235,7 +235,8 @@ TEST(Verify, AnOptimizerOfAnotherJobFillsNoSide) {
   EXPECT_THAT(drifts, ElementsAre(testing::Field(&Drift::pid, 0)));
   EXPECT_THAT(
       verification_text(job, drifts),
-      HasSubstr("\nrank 0: drift: no optimizer process runs, so nobody uses CPUs 23-26,30 of its home\n"));
+      HasSubstr(
+          "\nrank 0: drift: no optimizer process runs, so no process uses CPUs 23-26,30 of its home\n"));
   EXPECT_THAT(verification_json(job, drifts), HasSubstr("\"pid\": null"));
 }
 
