@@ -1,11 +1,12 @@
 """A wheel of this build in a system with what is newest. What fails there may be new in CPython, Debian or torch.
 
-So a failure is a warning: a skipped test with its last line as the reason. Under scripts/test --long it is a failure.
+So a failure is a warning: a skipped test with the exception as its reason. Under scripts/test --long it is a failure.
 """
 
 import functools
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -28,9 +29,14 @@ def warns(test):
             if os.environ.get("ZF_TEST_LONG"):
                 raise
             print(error)
-            last = (str(error).strip() or repr(error)).splitlines()[-1]
-            raise unittest.SkipTest(f"warning: {test.__name__.removeprefix('test_')}: {last}") from None
+            raise unittest.SkipTest(f"warning: {test.__name__.removeprefix('test_')}: {reason(error)}") from None
     return tried
+
+
+def reason(error: Exception) -> str:
+    """Returns the last line that names an exception, or the last one."""
+    lines = (str(error).strip() or repr(error)).splitlines()
+    return ([line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)] or lines)[-1]
 
 
 class NewestTest(FilesTest):

@@ -21,6 +21,7 @@ class NewestAdamW(NewestTest):
     def test_adamw_with_the_newest_torch(self):
         """On x86-64 this torch brings CUDA's libraries, several GB."""
         self.install_build("trixie")
+        self.addCleanup(shutil.rmtree, self.root / "try")
         variables = {name: value for name, value in os.environ.items() if name in ("PIP_INDEX_URL", "PIP_PROXY")}
         if CERTIFICATES.exists():
             shutil.copy(CERTIFICATES, self.root / "try/certificates.crt")

@@ -19,13 +19,13 @@ class Newest(NewestTest):
         (self.root / "try/tests/python").mkdir(parents=True)
         for name in ("latch_test.py", "support.py"):
             shutil.copy(SOURCE / "tests/python" / name, self.root / "try/tests/python")
-        self.inside("env/bin/python -m unittest tests/python/latch_test.py")
+        self.inside("cd tests/python && ../../env/bin/python -m unittest latch_test")
 
 
 class Warn(unittest.TestCase):
     def test_a_failure_is_a_warning_and_under_long_a_failure(self):
         def test_it(_):
-            raise AssertionError("1 != 0\nRuntimeError: release unlocked lock")
+            raise AssertionError("1 != 0\nRuntimeError: release unlocked lock\n\nFAILED (errors=1)\n")
 
         with mock.patch.dict(os.environ, ZF_TEST_LONG=""), \
                 self.assertRaisesRegex(unittest.SkipTest, "^warning: it: RuntimeError: release unlocked lock$"):
