@@ -35,7 +35,7 @@ class Spank(SlurmTest):
             self.assertIn(f"preferred node: {node}\n", said)
 
     def test_what_others_have_set_is_as_under_exec(self):
-        """With its option, and by the settings of all steps."""
+        """As it is without words, and by words of the step's option."""
         show = ("sh -c 'test -z \"$ZF_RANK\" || echo $ZF_RANK ${OMP_PLACES-none} "
                 "$(numactl --show | grep -e ^policy -e ^preferred)'")
         said = self.in_guest(f"""
