@@ -49,6 +49,10 @@ class Overlap(FrameworkTest):
         self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_models_cases", "exact_ends_cases",
                        "rare_cases")
 
+    def test_every_use_of_a_parameter_waits(self):
+        """Costs 25 s: 140 small jobs, each with the bits of overlap="off"."""
+        self.run_cases("reads_cases")
+
     def test_each_wait_is_needed_on_a_device(self):
         """Costs 10 s: a stand-in for a GPU."""
         self.run_cases("device_cases")
@@ -60,6 +64,10 @@ class Overlap(FrameworkTest):
     def test_libraries_clip_as_with_torch(self):
         """Costs 15 s: Trainer, accelerate, Lightning; torch.compile."""
         self.run_cases("library_cases")
+
+    def test_every_use_of_a_parameter_waits_5_times(self):
+        """The short form runs each job once."""
+        self.run_cases("reads_cases", timeout=3500, ZF_READS="5")
 
     def test_2000_kills_change_no_bit(self):
         """The short form has 20."""

@@ -121,7 +121,7 @@ def train_ours(name: str, text: torch.Tensor, args: argparse.Namespace, overlap:
                kill_at: int = 0) -> tuple[list[float], int]:
     """Trains and returns the losses, and how often the optimizer process was restarted."""
     model = make_model()
-    with AdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap) as optimizer:
+    with AdamW(groups_of(model), lr=args.lr, plan=args.plan, overlap=overlap, runtime_options={}) as optimizer:
         losses = train(name, model, optimizer, text, args, kill_at)
         optimizer.synchronize()  # the last step may be the one that was killed
         return losses, optimizer.runtime.stats().restarts if overlap != "off" else 0

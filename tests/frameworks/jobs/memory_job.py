@@ -93,7 +93,8 @@ class Plain:
             self.optimizer = torch.optim.AdamW(params, lr=1e-3, fused=True)
         else:
             overlap = "off" if options.way == "in-place" else options.way
-            self.optimizer = zf_runtime.AdamW(params, lr=1e-3, state=options.state, overlap=overlap)
+            self.optimizer = zf_runtime.AdamW(params, lr=1e-3, state=options.state, overlap=overlap,
+                                               runtime_options={})
         self.trained = self.model
         if report.world_size() > 1:
             self.trained = torch.nn.parallel.DistributedDataParallel(self.model)

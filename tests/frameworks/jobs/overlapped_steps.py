@@ -25,7 +25,7 @@ def now_ns() -> int:
 def make_optimizer(name: str, model):
     if name == "torch":
         return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    return AdamW(model.parameters(), lr=1e-4, overlap=name)
+    return AdamW(model.parameters(), lr=1e-4, overlap=name, runtime_options={})
 
 
 def iterate(model, optimizer, batch) -> tuple[dict, float]:

@@ -25,10 +25,11 @@ def train(rank, mode, clip, micro_batches, has_hook, plan):
 
         ddp.register_comm_hook(None, allreduce_hook)
     # torch cannot take the hook of the first one back.
-    with zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=mode, plan=plan) as optimizer:
+    more = {"lr": 1e-2, "overlap": mode, "plan": plan, "runtime_options": {}}  # a process, also on one core
+    with zf_runtime.AdamW(model.parameters(), **more) as optimizer:
         loss_of(ddp, rank).backward()
         optimizer.step()
-    with zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=mode, clip_grad_norm=clip, plan=plan) as optimizer:
+    with zf_runtime.AdamW(model.parameters(), clip_grad_norm=clip, **more) as optimizer:
         counted, losses = Counted(optimizer) if mode == "exact" else None, []
         for step in range(STEPS):
             optimizer.zero_grad()

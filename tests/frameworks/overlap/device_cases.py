@@ -17,8 +17,8 @@ import zf_runtime
 
 PACKAGE = pathlib.Path(zf_runtime.__file__).parent
 DEADLINE_S = 30
-TURN, GATES, GRADIENTS, ENGINE, OPENED = (
-    f"optim/overlap/{name}.py" for name in ("turn", "gates", "gradients", "engine", "opened"))
+TURN, READS, GRADIENTS, ENGINE, OPENED = (
+    f"optim/overlap/{name}.py" for name in ("turn", "reads", "gradients", "engine", "opened"))
 
 # How a case finds that something is missing. Whatever else goes wrong is a fault of these cases.
 FOUND = (r"double\.Race|AssertionError|.*got a gradient of a forward that had not waited|"
@@ -43,9 +43,13 @@ REMOVED = {
     "a late step is sent at the next one": (
         TURN, "while not turn.publishing.wait(60.0):", "while False:", "late"),
     "a late step waits for readers": (TURN, "turn.readers = self.readers()", "pass", "late"),
-    "gates": (GATES, "                waiter._wait_for(self._params)", "                pass", "plain"),
-    "modules that are seen for the first time wait": (
-        GATES, "            waiter._wait_for([param for _, param in own])", "            pass", "seen later"),
+    "a use that is seen waits": (
+        READS, "                    self.wait_for(found)", "                    pass", "by hand"),
+    "a forward in another thread waits": (
+        ENGINE, "if not self._reads.is_of_this_thread or is_closed_to_us(module):\n                self._finish()\n",
+        "if not self._reads.is_of_this_thread:\n                pass\n", "in a thread"),
+    "another stream waits, too": (
+        READS, "for place in waiter.wait_for(some):", "for place in waiter.wait_for(some) + some:", "two streams"),
     "the copy waits for backward": (
         GRADIENTS, "                stream.wait(event)\n", "                pass\n", "plain"),
     "whoever writes gradients waits for their copies": (

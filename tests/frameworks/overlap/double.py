@@ -36,6 +36,9 @@ class Event:
         self.stream.catch_up(self.count)
         self.device.host.merge(self.seen)
 
+    def is_done(self):
+        return all(self.device.host.get(stream, 0) >= clock for stream, clock in self.seen.items())
+
 
 class Stream:
     def __init__(self, device, name, is_lazy):

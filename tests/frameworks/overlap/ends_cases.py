@@ -2,7 +2,6 @@
 usable."""
 
 import contextlib
-import copy
 import os
 import re
 import signal
@@ -45,8 +44,6 @@ class Ends(case.AdamWTest):
                 self.assertTrue(torch.equal(parameters_of(model), before))
                 optimizer.param_groups[0][name] = False
                 train(model, optimizer, 1)
-        with self.assertRaisesRegex(TypeError, "state_dict"):
-            copy.deepcopy(optimizer)
 
     def test_parameters_that_it_cannot_step_are_refused(self):
         for mode in case.MODES:
@@ -61,7 +58,6 @@ class Ends(case.AdamWTest):
                         self.assertRaisesRegex(ZfError, text, self.ours, [param], mode)
 
     def test_sparse_gradients_are_refused(self):
-        self.expect_no_forward()
         for mode in case.MODES:
             table, plain = torch.nn.Embedding(5, 3, sparse=True), torch.nn.Linear(3, 2)
             params = [*table.parameters(), *plain.parameters()]
@@ -259,14 +255,13 @@ class Ends(case.AdamWTest):
 
     def test_a_step_after_an_interrupted_one_waits_before_it_writes_gradients(self):
         """Waiting modes have one gradient buffer, which the interrupted step still reads."""
-        self.expect_no_forward()
         for mode in case.MODES:
             ours, place = torch.nn.Parameter(torch.ones(40)), torch.nn.Parameter(torch.ones(40))
             optimizer, own = self.ours([ours], mode), zf_runtime.AdamW([place])
             pid = optimizer.runtime.stats().worker_pid
             os.kill(pid, signal.SIGSTOP)
             ours.grad, place.grad = torch.ones(40), torch.ones(40)
-            if mode == "late":
+            if mode != "off":
                 optimizer.step()
             else:
                 finish, calls = optimizer._engine.opened.overlap.finish, []

@@ -77,7 +77,8 @@ class Case(unittest.TestCase):
         warnings.filterwarnings("ignore", message=".*with parameters on the CPU")
 
     def ours(self, params, overlap, **options):
-        optimizer = zf_runtime.AdamW(params, **{"lr": 1e-2, **options}, overlap=overlap, plan=plan())
+        optimizer = zf_runtime.AdamW(params, **{"lr": 1e-2, "runtime_options": {}, **options}, overlap=overlap,
+                                     plan=plan())
         self.addCleanup(optimizer.close)
         return optimizer
 

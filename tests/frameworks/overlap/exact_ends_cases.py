@@ -22,7 +22,8 @@ class Refused(Case):
 
         def bare(step):
             inputs, targets = batch(step)
-            hidden = torch.nn.functional.linear(inputs, model[0].weight, model[0].bias)
+            with torch._C.DisableTorchFunction():  # as in a C++ extension
+                hidden = torch.nn.functional.linear(inputs, model[0].weight, model[0].bias)
             return torch.nn.functional.mse_loss(hidden[:, :7], targets)
 
         loss_of(model, 0).backward()
@@ -45,7 +46,8 @@ class Refused(Case):
                 loss_of(model, step).backward()
                 optimizer.step()
             inputs, targets = batch(3)
-            last = torch.nn.functional.linear(torch.ones(20, 33), model[2].weight)
+            with torch._C.DisableTorchFunction():
+                last = torch.nn.functional.linear(torch.ones(20, 33), model[2].weight)
             loss = torch.nn.functional.mse_loss(model[0](inputs)[:, :7] + last, targets)
             with self.assertRaisesRegex(ZfError, r"weight of Linear of shape \(7, 33\) got a gradient"):
                 loss.backward()
@@ -59,36 +61,20 @@ class Refused(Case):
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             loss.backward()
 
-    def test_a_write_while_the_step_is_running(self):
-        """Through a list that the program keeps: it stays, as the warning says."""
+    def test_a_write_that_nobody_sees_while_the_step_is_running(self):
+        """Through an array that the program keeps: it stays, as the warning says."""
         model = make_model()
         optimizer = self.ours(model.parameters(), "exact")
-        kept = list(model.parameters())
+        kept = model[0].bias.detach().numpy()
         loss_of(model, 0).backward()
         pid = optimizer.runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)
         optimizer.step()
-        kept[1].data.fill_(3.0)
+        kept.fill(3.0)
         os.kill(pid, signal.SIGCONT)
         with self.assertWarnsRegex(UserWarning, "1 parameter was written while the step was running.*synchronize"):
             optimizer.synchronize()
-        self.assertTrue((kept[1] == 3.0).all())
-
-    def test_a_program_without_modules_waits(self):
-        param = torch.nn.Parameter(torch.ones(5))
-        optimizer = self.ours([param], "exact")
-        with self.assertWarnsRegex(UserWarning, "no module's forward has been seen"):
-            for _ in range(3):
-                optimizer.zero_grad()
-                (param * param).sum().backward()
-                optimizer.step()
-        theirs = torch.nn.Parameter(torch.ones(5))
-        other = self.ours([theirs], "off")
-        for _ in range(3):
-            other.zero_grad()
-            (theirs * theirs).sum().backward()
-            other.step()
-        self.assertTrue(torch.equal(param, theirs))
+        self.assertTrue((model[0].bias == 3.0).all())
 
     def test_a_forked_child_waits_for_nothing(self):
         model = make_model()
@@ -121,7 +107,7 @@ class Refused(Case):
         for step in range(2):
             loss_of(model, step).backward()
             optimizer.step()
-        self.assertIn("parameters", vars(model))
+        self.assertEqual([vars(module).keys() for module in model.modules()], [each.keys() for each in before])
         optimizer.close()
         self.doCleanups()
         del optimizer

@@ -128,7 +128,6 @@ class Read(Case):
                 optimizer.zero_grad()
                 loss_of(model, step).backward()
                 optimizer.step()
-                optimizer.synchronize()  # as docs/torch.md says
                 for mean, param in zip(means, params):
                     mean.lerp_(param.detach(), 0.1)
             return means

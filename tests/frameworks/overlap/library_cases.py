@@ -16,6 +16,7 @@ import pytorch_lightning
 import torch
 from accelerate import Accelerator
 from exact import Counted, batch, loss_of, make_model, values_of
+from pytorch_lightning.callbacks import EMAWeightAveraging
 from pytorch_lightning.core.optimizer import LightningOptimizer
 from transformers import Trainer, TrainingArguments
 from zf_runtime import ZfError
@@ -133,6 +134,34 @@ class Libraries(exact.Case):
 
         self.like_torch(train)
 
+    def test_lightning_averages_weights_and_logs_norms(self):
+        """Its module is never called itself, and its callbacks read parameters after each step."""
+        def program(make):
+            norms = []
+
+            class Norms(pytorch_lightning.Callback):
+                def on_train_batch_end(self, trainer, module, *_):
+                    norms.extend(float(param.norm()) for param in module.parameters())
+
+            class Module(pytorch_lightning.LightningModule):
+                def __init__(self):
+                    super().__init__()
+                    self.model = make_model()
+
+                def training_step(self, step, number):
+                    return loss_of(self.model, int(step))
+
+                def configure_optimizers(self):
+                    return make(self.parameters())
+
+            module = Module()
+            pytorch_lightning.Trainer(
+                accelerator="cpu", max_steps=STEPS, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                enable_model_summary=False, callbacks=[Norms(), EMAWeightAveraging(decay=0.5)]).fit(
+                    module, torch.utils.data.DataLoader(torch.arange(STEPS), batch_size=None))
+            return norms + values_of(module)
+
+        self.same(program)
 
     def test_wrappers_of_lightning_clip_and_close_what_they_wrap(self):
         """As self.optimizers() gives them where optimization is manual: they are of a subclass of ours."""
@@ -163,8 +192,7 @@ class Compiled(exact.Case):
                 "in place": lambda model: model.compile(backend="eager") or model,
                 "a part": lambda model: model[0].compile(backend="eager") or model,
                 "a function": lambda model: torch.compile(lambda inputs: model(inputs) * 1, backend="eager")}
-        warnings.filterwarnings("ignore", message=".*(global hooks|no module's forward has been seen)")
-        warnings.filterwarnings("ignore", message=".*torch.compile skips the hooks")
+        warnings.filterwarnings("ignore", message=".*with torch.compile")
         for name, compiled in ways.items():
             def program(make, compiled=compiled):
                 plain = make_model()

@@ -63,7 +63,6 @@ CHANGES = {
 class Loading(case.AdamWTest):
     def setUp(self):
         super().setUp()
-        self.expect_no_forward()
 
     def made(self, mode, dtype, state):
         """Returns a model with an optimizer, after three steps. mode None: in place."""

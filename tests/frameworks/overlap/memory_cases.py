@@ -32,7 +32,6 @@ def bytes_after_freeing(live, most):
 class AddedGroup(case.AdamWTest):
     def setUp(self):
         super().setUp()
-        self.expect_no_forward()
 
     def params(self, dtype):
         torch.manual_seed(7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from typing import Any
 
 from ..errors import ZfError
 from ..native.environment import switched_off
@@ -22,7 +23,7 @@ def state_format(given: str | None, plan: str | os.PathLike[str] | None = None) 
     if given is None:
         return planned or "fp32"
     if planned and planned != given:
-        _say(f"state={given!r} is used, and the plan is for {planned!r}: make the plan with --state {given}")
+        say(f"state={given!r} is used, and the plan is for {planned!r}: make the plan with --state {given}")
     return given
 
 
@@ -32,26 +33,38 @@ def check_overlap(overlap: str, plan: str | os.PathLike[str] | None = None) -> N
         raise ZfError(f"overlap is {overlap!r}; it must be \"off\", \"late\" or \"exact\"")
     planned = _found(plan, "workload", "mode", "")
     if planned and planned != MODES[overlap]:
-        _say(f"overlap={overlap!r} is mode {MODES[overlap]}, and the plan is for mode {planned}: make the plan with "
+        say(f"overlap={overlap!r} is mode {MODES[overlap]}, and the plan is for mode {planned}: make the plan with "
              f"--mode {MODES[overlap]}")
 
 
+def has_own_pool(plan: str | os.PathLike[str] | None = None) -> bool:
+    """Returns whether the plan gives the optimizer CPUs that training does not have."""
+    ranks = _part(plan, "ranks")
+    return isinstance(ranks, list) and any(isinstance(rank, dict) and rank.get("shared") is False for rank in ranks)
+
+
 def _found(path: str | os.PathLike[str] | None, part: str, field: str, otherwise: str) -> str:
-    """Returns a field of a plan; None: that of ZF_PLAN. Returns "" without a plan, and also if it cannot be read: the
-    runtime reports that when it opens the plan."""
-    path = os.environ.get("ZF_PLAN", "") if path is None else path
-    if switched_off() or not os.fspath(path):
-        return ""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)[part]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    """Returns a field of a plan, or "": see _part()."""
+    found = _part(path, part)
     name = found.get(field, otherwise) if isinstance(found, dict) else ""
     return name if isinstance(name, str) else ""
 
 
-def _say(line: str) -> None:
+def _part(path: str | os.PathLike[str] | None, part: str) -> Any:
+    """Returns a part of a plan; None: that of ZF_PLAN. Returns None without a plan, and also if it cannot be read: the
+    runtime reports that when it opens the plan."""
+    path = os.environ.get("ZF_PLAN", "") if path is None else path
+    if switched_off() or not os.fspath(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)[part]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def say(line: str) -> None:
+    """Warns once in this process."""
     if line not in _said:
         _said.add(line)
         warnings.warn(line, stacklevel=4)

@@ -15,6 +15,7 @@ from . import torch_version  # noqa: F401  it refuses a torch that has not what 
 from ..binding import moved_threads
 from ..native import planned
 from .clips import Clips
+from .engine import Engine
 from .in_place.engine import InPlaceEngine
 from .tensors import clipping, formats
 
@@ -27,7 +28,8 @@ class _OnHost(Clips):
     """What AdamW and Adam share: param_groups, state, closure and clipping. An engine does the steps."""
 
     _decoupled = False
-    _mode: str
+    _mode = "off"  # as AdamW.overlap
+    _options: dict[str, Any] | None = None  # keywords of Runtime; None: the step is in place
     _steps = 0  # calls of step()
 
     def _settle_groups(self, fused: bool | None, state: str = "fp32", seed: int = 0) -> None:
@@ -47,7 +49,7 @@ class _OnHost(Clips):
              grad_scale: float = 1.0) -> Any:
         """Steps all parameters that have a gradient. Returns closure()'s loss.
 
-        Parameters, gradients and states are taken as they are now, whoever has written or replaced them.
+        Parameters, gradients and states are taken as they are now, also if the program has written or replaced them.
 
         Args:
             closure: Computes the loss again, and its gradients.
@@ -109,8 +111,17 @@ class _OnHost(Clips):
                 group["state_format"] = self.defaults["state_format"]
                 group.setdefault("seed", self.defaults["seed"])
         if "_engine" not in self.__dict__:  # a copy
-            self._mode, self._engine = "off", InPlaceEngine(self, self._decoupled)
+            self._engine = self._new_engine()
         self._engine.loaded()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what copies and pickles are made of. It waits for the step that is under way."""
+        self._engine.settle()
+        return self._engine.copied({**super().__getstate__(), "_max_norm": self._max_norm, "_mode": self._mode,
+                                    "_options": self._options})
+
+    def _new_engine(self) -> Engine:
+        return InPlaceEngine(self, self._decoupled)
 
 
 class AdamW(_OnHost, torch.optim.AdamW):
@@ -158,7 +169,8 @@ class AdamW(_OnHost, torch.optim.AdamW):
         clip_grad_norm: Norm to which step() clips the gradients. None: it clips nothing.
         plan: Path of the plan for the process. None: that of ZF_PLAN.
         rank: Rank in the plan. None: that of the launcher.
-        runtime_options: More keywords of Runtime for the process.
+        runtime_options: More keywords of Runtime for the process. With overlap="exact" and parameters on the CPU, the
+            step has a process only if this is given or the plan has a pool of its own; else it is in place.
     """
 
     _decoupled = True
@@ -177,20 +189,31 @@ class AdamW(_OnHost, torch.optim.AdamW):
         self._mode = overlap
         if not isinstance(params, torch.Tensor):
             params = [_listed(each) for each in params]
-        if overlap != "off" or _has_gpu(params):
-            from .overlap.engine import OverlapEngine, options_for
+        if overlap == "late" or _has_gpu(params) or (
+                overlap == "exact" and (runtime_options is not None or planned.has_own_pool(plan))):
+            from .overlap.arena import options_for
 
+            self._options = options_for(runtime_options or {}, plan, rank)
             formats.check(state)
-            self._engine = OverlapEngine(self, overlap, options_for(runtime_options or {}, plan, rank),
-                                         wants_norm=clip_grad_norm is not None)
         else:
             formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
-            self._engine = InPlaceEngine(self, self._decoupled)
+        if overlap == "exact" and self._options is None:
+            planned.say("overlap=\"exact\" with parameters on the CPU: the step would share their CPUs with forward, "
+                        "and waiting is as fast, so it steps in place. For the optimizer process make a plan with "
+                        "--mode exact, or give runtime_options=")
+        self._engine = self._new_engine()
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                          maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
                          fused=None)
         self._settle_groups(fused, state, seed)
         self._engine.open()
+
+    def _new_engine(self) -> Engine:
+        if self._options is None:
+            return super()._new_engine()
+        from .overlap.engine import OverlapEngine
+
+        return OverlapEngine(self, self._mode, self._options, wants_norm=self._max_norm is not None)
 
     @property
     def runtime(self) -> Runtime:
@@ -201,7 +224,8 @@ class AdamW(_OnHost, torch.optim.AdamW):
     @property
     def overlap(self) -> str:
         """"off", "late" or "exact"."""
-        return self._mode
+        mode: str = self._itself()._mode
+        return mode
 
     @property
     def memory_note(self) -> str:

@@ -28,7 +28,7 @@ class Clips(torch.optim.Optimizer):
         this optimizer's gradients. The next step() clips them to max_norm; None: to clip_grad_norm of the constructor.
 
         It does not unscale gradients of a loss scaler, as accelerate's method does for fp16: do that before. It is
-        forgotten with the gradients: whoever gives the parameters other ones afterwards calls it again.
+        forgotten with the gradients: call it again after the parameters were given other ones.
         `parameters` and foreach change nothing. Raises ZfError for another norm than the second."""
         if float(norm_type) != 2.0:
             raise ZfError(f"norm_type is {norm_type}; this optimizer takes the norm of type 2")
@@ -53,7 +53,7 @@ class Clips(torch.optim.Optimizer):
     @property
     def grad_norm(self) -> float | None:
         """The norm of all gradients at the last step() or clip_grad_norm_() that took it, before clipping; None:
-        nobody did."""
+        none did."""
         norm: float | None = self._itself()._grad_norm
         return norm
 

@@ -47,6 +47,9 @@ class Engine(Protocol):
     def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
         """Returns a state_dict that torch has made, with what `state` does not show."""
 
+    def copied(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Returns what a copy of the optimizer gets as its attributes, with what `state` does not show."""
+
     def begin_load(self) -> None:
         """Is called before load_state_dict()."""
 

@@ -112,6 +112,9 @@ class InPlaceEngine:
     def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
         return state_dict
 
+    def copied(self, state: dict[str, Any]) -> dict[str, Any]:
+        return state
+
     def begin_load(self) -> None:
         pass
 

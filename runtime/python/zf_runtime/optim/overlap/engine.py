@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import math
 import time
@@ -19,10 +20,11 @@ from ...native.scalars import scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.streams import Device
 from ..tensors.versions import raise_versions
-from . import ddp_hook
-from .arena import Arena, Place, first_numbers, options_for, refuse, refuse_settings
-from .gates import Order
+from . import compiled, ddp_hook
+from .arena import Arena, Place, first_numbers, refuse, refuse_settings
+from .gates import Order, is_closed_to_us
 from .opened import Opened, Wanted, end, unhook
+from .reads import Reads
 from .state import saved_entries, show, take_apart, take_edits, take_entries, warn_of_other_numbers, with_own_steps
 from .timeline import Span, Timeline
 from .turn import Turn
@@ -38,9 +40,8 @@ class OverlapEngine:
         self._mode = mode
         self.opened: Opened | None = None
         self._devices: dict[torch.device, Device] = {}
-        self._order = None if mode == "off" else Order(self)
-        self._unread: list[torch.Tensor] = []  # waited for at the first gate
-        self._alone: dict[int, torch.Tensor] = {}  # and these in step(), by id: no gate is in front of what reads them
+        self._order = None if mode == "off" else Order(self, saves_late=mode == "late")
+        self._reads = Reads(self)
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
         self._timeline = Timeline()
@@ -49,6 +50,8 @@ class OverlapEngine:
         self._was_asked = False  # for the norm, since the last step
         self._given: dict[str, Any] | None = None  # a state_dict that is being loaded
         self._said: set[str] = set()
+        self._is_closed = False
+        self._is_on_gpu = False
 
     @property
     def _optimizer(self) -> Any:
@@ -60,9 +63,6 @@ class OverlapEngine:
         for group in self._optimizer.param_groups:
             refuse_settings(group)
         self._open([each for each in first_numbers(self._optimizer.param_groups) if each[0].requires_grad])
-        if self._mode == "exact" and all(device.type == "cpu" for device in self._devices):
-            self._say("overlap=\"exact\" with parameters on the CPU: the step shares their CPUs with forward, and "
-                      "waiting (overlap=\"off\", in place) is as fast")
 
     def check_open(self) -> None:
         self._require()
@@ -77,7 +77,7 @@ class OverlapEngine:
             before.thin()
         others.settle(self, [param for param, _, _ in wanted])
         live = Opened(wanted, self._mode, self._options, self._devices, self._timeline)
-        finalizer = weakref.finalize(self, end, live, self._order, self._arrivals)
+        finalizer = weakref.finalize(self, end, live, self._order, self._arrivals, self._reads)
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
@@ -87,8 +87,10 @@ class OverlapEngine:
                     place.restore(old)
         if self._order is not None:  # before anybody steps them
             self._order.want(live.arena.of)
+            self._watch()
         if self._mode == "exact":
             self._listen(live.arena)
+        self._is_on_gpu = any(device.type == "cuda" for device in self._devices)
         self.opened, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
         others.remember(self)
         if before is not None:
@@ -118,6 +120,8 @@ class OverlapEngine:
         return self._require().first_share()
 
     def _require(self) -> Opened:
+        if self.opened is None and not self._is_closed:  # a copy, at its first use
+            self.open()
         if self.opened is None:
             raise ZfError("the optimizer is closed")
         if not self.opened.is_here:
@@ -197,26 +201,69 @@ class OverlapEngine:
     def _finish_own(self) -> None:
         assert self.opened is not None
         _warn_of_lost(self.opened.overlap.finish())
+        self._reads.look_again()
+        self._rest_if_idle(self.opened)
 
     def _pending(self) -> Set[torch.Tensor]:
         """Returns the parameters of which a step is under way, or may be for the caller's stream."""
         live = self.opened
         return set() if live is None or not live.is_here or live.overlap.turn is None else live.arena.of.keys()
 
-    def _wait_for(self, params: Iterable[torch.Tensor]) -> None:
-        """Waits for parameters that forward reads now, and for those that it may read unseen."""
+    # ---- who waits ----
+
+    def wait_for(self, places: Sequence[Place]) -> list[Place]:
+        """Waits for parameters that the program uses now. Returns those that need no wait any more."""
+        live = self.opened
+        if live is None or not live.is_here:
+            return list(places)
+        self._refuse_graphs()
+        return live.overlap.wait_for(places)
+
+    def is_done(self, place: Place) -> bool:
+        """Returns whether a parameter needs no wait any more."""
+        return self.opened is None or self.opened.overlap.is_done(place)
+
+    def wait_for_all(self) -> None:
+        """Waits for the whole step."""
+        self._finish()
+
+    def backward_begins(self) -> None:
+        """Waits for all parameters. A parameter that was used unseen gets no gradient: see _arrived()."""
+        if self.opened is not None and self.opened.is_here:
+            self.opened.overlap.wait_unseen()
+
+    def before_forward(self, module: torch.nn.Module, params: Sequence[torch.Tensor]) -> None:
+        """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""
         live = self.opened
         if self._mode != "exact" or live is None or not live.is_here:
             return
         self._refuse_graphs()
-        if live.overlap.turn is not None:
-            of = live.arena.of
-            live.overlap.wait_for(of[param] for param in (*self._unread, *params) if param in of)
+        if self._reads.is_waiting:
+            if not self._reads.is_of_this_thread or is_closed_to_us(module):
+                self._finish()
+            else:
+                of = live.arena.of
+                self._reads.wait_for([of[param] for param in params if param in of])
         if torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
             live.gradients.begin()
+        self._rest_if_idle(live)
 
-    def _wait_for_all(self) -> None:
-        self._finish()
+    def _rest_if_idle(self, live: Opened) -> None:
+        """Leaves the stack of modes, and looks at no module, where nothing may have to be waited for."""
+        if self._mode == "exact" and not self._reads.is_waiting:
+            self._reads.leave()
+            if self._turns and not live.gradients.has_new and self._order is not None:
+                self._order.rest()
+
+    def compiles(self) -> None:
+        """Is called before torch.compile compiles something: it must not find our mode, nor our hook."""
+        if self._mode == "exact" and self.opened is not None and self.opened.is_here:
+            self._finish()
+            self._reads.end()
+            if self._order is not None:
+                self._order.rest()
+
+    # ---- gradients ----
 
     def _arrived(self, param: torch.Tensor) -> None:
         """Takes a gradient that has just been accumulated."""
@@ -227,12 +274,14 @@ class OverlapEngine:
         if live.overlap.is_under_way(place):
             name = self._order.names.get(id(param), "") if self._order is not None else ""
             raise ZfError(f"{name or 'a parameter'} of shape {tuple(param.shape)} got a gradient of a forward that had "
-                          "not waited for its last step: it was read where no module's forward was seen. Call "
+                          "not waited for its last step: it was read unseen, such as in a C++ extension. Call "
                           "optimizer.synchronize() before such a forward, or use overlap=\"off\"")
         if id(param) not in self._averaged:
             live.gradients.arrived(place, self._wants_norm)
+            if live.gradients.has_new:
+                self._watch()
 
-    def _listen_to(self, ddp: torch.nn.Module) -> None:
+    def listen_to(self, ddp: torch.nn.Module) -> None:
         """Takes the gradients of a DistributedDataParallel when they are averaged."""
         if self._mode == "exact":
             self._averaged.update(map(id, torch.nn.Module.parameters(ddp)))
@@ -249,6 +298,12 @@ class OverlapEngine:
         pairs = [(of[param], gradient) for param, gradient in zip(params, gradients)
                  if param in of and not live.overlap.is_under_way(of[param])]  # else step() copies it
         live.gradients.reduced([place for place, _ in pairs], [gradient for _, gradient in pairs], self._wants_norm)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Lets the next forward call before_forward()."""
+        if self._order is not None and not (self._mode == "exact" and compiled.is_used()):
+            self._order.watch()
 
     # ---- a step ----
 
@@ -283,12 +338,11 @@ class OverlapEngine:
 
     def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> None:
         live = self._require()
-        self._learn()
         for place in places:
             if not place.is_shown:
                 show(place, self._optimizer.state)
         order = () if self._order is None else self._order.read.values()
-        shares = live.shares_of(places, (*self._unread, *order))
+        shares = live.shares_of(places, order)
         counts = live.arena.counts.tolist()
         kinds: dict[tuple[int, float], int] = {}
         factors: list[tuple[Any, ...]] = []
@@ -305,45 +359,24 @@ class OverlapEngine:
                     is_late=self._mode == "late")
         self._turns += 1
         live.buffer ^= int(self._mode == "late")  # before an interrupt can come: the step reads the other one
+        if self._mode == "exact":  # first, so that an interrupt leaves no step that is not waited for
+            compiled.tell(self)
+            self._reads.begin(places)
+            self._watch()
         live.overlap.begin(turn)
-        if self._mode == "exact" and self._alone:
-            live.overlap.wait_for(place for place in places if id(place.param) in self._alone)
-
-    def _learn(self) -> None:
-        """Puts gates where the forward before has shown that they are needed."""
-        order = self._order
-        if order is None:
-            return
-        read = len(order.read)
-        order.put_gates(forward=self._mode == "exact")
-        if order.has_compiled and self._mode == "exact":
-            self._say("torch.compile skips the hooks of the modules that it has compiled: all of their parameters are "
-                      "waited for before their forward")
-        live = self._require()
-        if len(order.read) != read or not live.sequence:
-            self._unread = order.unread()
-            self._alone = order.alone() if order.has_gates else {}
-            if self._alone and self._mode == "exact":
-                shapes = ", ".join(str(list(param.shape)) for param in list(self._alone.values())[:3])
-                self._say(f"overlap=\"exact\": {len(self._alone)} of the parameters, of shape {shapes}"
-                          f"{', ...' if len(self._alone) > 3 else ''}, are of no module whose forward was seen, so "
-                          "step() waits for them")
-            self._unread.sort(key=lambda param: id(param) not in self._alone)
-            live.sequence = []
 
     def _hides(self) -> bool:
         """Returns whether a step may go on when step() returns."""
         hooks = (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
         if not all(getattr(hook, "reads_no_parameters", False) for hook in hooks):
             return False
-        if self._order is None or not self._order.has_gates:
-            self._say("overlap=\"exact\": no module's forward has been seen that reads a parameter of this optimizer, "
-                      "so step() waits")
+        if compiled.is_used():
+            self._say("overlap=\"exact\" with torch.compile: what it has compiled reads unseen, so step() waits")
             return False
         return True
 
     def _refuse_graphs(self) -> None:
-        if any(device.type == "cuda" for device in self._devices) and torch.cuda.is_current_stream_capturing():
+        if self._is_on_gpu and torch.cuda.is_current_stream_capturing():
             raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
                           "Use torch.optim.AdamW(capturable=True), or no graph")
 
@@ -369,6 +402,12 @@ class OverlapEngine:
             if param in of and of[param].is_split:
                 entry["low"] = of[param].low_bits()
         return saved
+
+    def copied(self, state: dict[str, Any]) -> dict[str, Any]:
+        of = self.opened.arena.of if self.opened is not None else {}
+        entries = {param: {**entry, **({"low": of[param].low_bits()} if param in of and of[param].is_split else {})}
+                   for param, entry in state["state"].items()}
+        return {**state, "state": collections.defaultdict(dict, entries)}
 
     def begin_load(self) -> None:
         self._require()
@@ -411,15 +450,16 @@ class OverlapEngine:
         return self._timeline.spans()
 
     def close(self) -> None:
-        live, self.opened = self.opened, None
+        live, self.opened, self._is_closed = self.opened, None, True
         try:
             if live is not None and live.is_here:
                 self._close(live)
             elif live is not None:  # in a forked child: process and step are the parent's
                 live.arena.runtime.close()
         finally:
-            self._finalizer.detach()
-            unhook(self._order, self._arrivals)
+            if live is not None:
+                self._finalizer.detach()
+            unhook(self._order, self._arrivals, self._reads)
             self._order = None
 
     def _close(self, live: Opened) -> None:
@@ -442,6 +482,3 @@ def _warn_of_lost(places: list[Place]) -> None:
         parameters = "1 parameter was" if len(places) == 1 else f"{len(places)} parameters were"
         warnings.warn(f"{parameters} written while the step was running: the written values stay, and their step is "
                       "lost. Call synchronize() before writing", stacklevel=5)
-
-
-__all__ = ["OverlapEngine", "options_for"]

@@ -75,7 +75,7 @@ class Gradients:
         self._pending_bytes = 0
         self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
         self._is_copying = False  # on a side stream, and nobody has waited for it
-        self._has_new = False  # copies, since the last forward
+        self.has_new = False  # copies, since the last forward
 
     @property
     def is_early(self) -> bool:
@@ -125,7 +125,7 @@ class Gradients:
         """wants_digest: the copy is held against its gradient later, so it may run beside the job. made: the events
         after which the gradients of a device are there; without: after all that the caller's stream was given."""
         by_device: dict[torch.device, list[int]] = {}
-        self._has_new = True
+        self.has_new = True
         for number, gradient in enumerate(gradients):
             by_device.setdefault(gradient.device, []).append(number)
         for device, numbers in by_device.items():
@@ -156,8 +156,8 @@ class Gradients:
         """Is called in forward: settles, and lets go of gradients that the program has dropped without step(), as
         GradScaler does. The next ones need their memory."""
         self.settle()
-        if self._has_new:
-            self._has_new = False
+        if self.has_new:
+            self.has_new = False
             self._copied = {index: copied for index, copied in self._copied.items() if not copied.is_dropped}
 
     def collect(self, places: Sequence[Place], buffer: int, wants_norm: bool, is_last: bool = True) -> Collected:

@@ -15,6 +15,7 @@ from ..tensors.streams import COPIES, Device, device_of
 from .arena import Arena, Place, refuse
 from .gates import Order
 from .gradients import Gradients
+from .reads import Reads
 from .timeline import Timeline
 from .turn import FOLLOWER, Overlap, Share
 
@@ -36,6 +37,7 @@ class Opened:
         self.gradients = Gradients(devices, early=mode == "exact")
         self.buffer = 0  # for the gradients of the next step
         self.sequence: list[list[torch.Tensor]] = []  # the parameters of each share
+        self._known = 0  # how many parameters were ordered
 
     @property
     def is_here(self) -> bool:
@@ -62,9 +64,11 @@ class Opened:
             self.arena.runtime.close()
 
     def shares_of(self, places: Sequence[Place], order: Iterable[torch.Tensor]) -> list[Share]:
-        """Returns the shares of a step of these places. order: parameters in the order of forward;
-        used at the first call only."""
-        if not self.sequence:
+        """Returns the shares of a step of these places. order: parameters in the order of
+        forward, as far as it is known; the others come first."""
+        order = list(order)
+        if not self.sequence or len(order) != self._known:
+            self._known = len(order)
             first = {id(param): number for number, param in enumerate(order)}
             ordered = sorted(self.arena.places, key=lambda place: first.get(id(place.param), -1))
             self.sequence = [[place.param for place in some] for some in _cut(ordered)]
@@ -92,8 +96,9 @@ def _cut(places: Sequence[Place]) -> list[list[Place]]:
     return pieces
 
 
-def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
-    """Leaves nothing on the model."""
+def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads) -> None:
+    """Leaves nothing on the model, and no mode on the stack."""
+    reads.end()
     if order is not None:
         order.close()
     for hook in arrivals.values():
@@ -101,11 +106,11 @@ def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
     arrivals.clear()
 
 
-def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any]) -> None:
+def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads) -> None:
     """Finalizer: closes an optimizer that was collected without close()."""
     if not opened.is_here:
         return
-    unhook(order, arrivals)
+    unhook(order, arrivals, reads)
 
     def close() -> None:
         with contextlib.suppress(ZfError):

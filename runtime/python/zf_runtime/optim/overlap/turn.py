@@ -15,7 +15,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -201,17 +201,31 @@ class Overlap:
         """Returns the events after which all is read that the caller's streams were given to read."""
         return {device: each.current().record() for device, each in self.devices.items()}
 
-    def wait_for(self, places: Iterable[Place]) -> None:
+    def wait_for(self, places: Sequence[Place]) -> list[Place]:
         """Waits until these parameters hold the results of the last turn: on the host until they are sent, then on the
-        stream of the caller."""
+        stream of the caller. Returns those that need no wait any more, on any stream."""
         turn = self.follower.turn
         if turn is None:
-            return
-        found = [(share, place) for place in places if (share := turn.share_of.get(id(place)))]
-        for share in {id(share): share for share, _ in found}.values():
-            self._wait_for_share(turn, share)
-        for share, place in found:
-            share.not_waited_for.discard(id(place))
+            return list(places)
+        for place in places:
+            share = turn.share_of.get(id(place))
+            if share is not None:
+                self._wait_for_share(turn, share)
+                share.not_waited_for.discard(id(place))
+        return [place for place in places if self.is_done(place)]
+
+    def wait_unseen(self) -> None:
+        """Waits for all parameters. Those that were not seen to be used stay under way: see is_under_way()."""
+        turn = self.follower.turn
+        if turn is not None:
+            for share in turn.shares:
+                self._wait_for_share(turn, share)
+
+    def is_done(self, place: Place) -> bool:
+        """Returns whether a parameter needs no wait any more, on any stream."""
+        turn = self.follower.turn
+        share = None if turn is None else turn.share_of.get(id(place))
+        return share is None or (share.sent.is_set and share.event.is_done())
 
     def publish(self) -> Turn | None:
         """Lets a late step be sent. Returns the last turn."""

@@ -35,6 +35,9 @@ class Event(Protocol):
     def synchronize(self) -> None:
         """Waits on the host."""
 
+    def is_done(self) -> bool:
+        """Returns whether it is reached, without a wait."""
+
 
 class Stream(Protocol):
     def wait(self, event: Event) -> None:
@@ -80,6 +83,9 @@ class CudaEvent:
 
     def synchronize(self) -> None:
         self.event.synchronize()
+
+    def is_done(self) -> bool:
+        return bool(self.event.query())
 
 
 class CudaStream:
@@ -144,6 +150,9 @@ class _Reached:
     def synchronize(self) -> None:
         pass
 
+    def is_done(self) -> bool:
+        return True
+
 
 REACHED = _Reached()  # the event of work that is done when its call returns
 
@@ -195,6 +204,9 @@ class _ThreadEvent:
                 raise RuntimeError("the thread that copies gradients has ended")
         if self._stream.error is not None:
             raise self._stream.error
+
+    def is_done(self) -> bool:
+        return self.latch.is_set
 
 
 class ThreadStream:

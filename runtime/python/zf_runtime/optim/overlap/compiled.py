@@ -1,0 +1,36 @@
+"""Tells whether torch.compile is used in this process.
+
+A TorchFunctionMode that is active lets what is compiled fail or run eagerly, and hooks on all modules let it be
+compiled again. So from the first use on, each step is waited for in step(). What is compiled for the first time while a
+step is under way calls back before."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+_engines: weakref.WeakSet[Any] = weakref.WeakSet()
+_state = {"is used": False}
+
+
+def is_used() -> bool:
+    """Returns whether torch.compile was called, also if it has compiled nothing yet."""
+    if not _state["is used"]:
+        backends = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
+        _state["is used"] = any(backend is not None for backend in list(backends.values()))
+    return _state["is used"]
+
+
+def tell(engine: Any) -> None:
+    """Lets a compilation that begins call engine.compiles()."""
+    _engines.add(engine)
+    module = sys.modules.get("torch._dynamo.callback")
+    if module is not None and _begins not in module.callback_handler.start_callbacks:  # torch._dynamo.reset() drops it
+        module.callback_handler.register_start_callback(_begins)
+
+
+def _begins(*_: Any) -> None:
+    _state["is used"] = True
+    for engine in list(_engines):
+        engine.compiles()

@@ -1,0 +1,185 @@
+"""Sees each use of a parameter from Python while a step is under way, so that it waits.
+
+A TorchFunctionMode of the thread that called step() sees all calls of torch's Python functions and all accesses to a
+tensor's attributes. Modes form a stack, and users leave theirs in any order: ours lies at the bottom, and is taken out
+by identity, wherever it lies. Inside its own handler it is off the stack, and torch puts it back afterwards: then it
+leaves later, at the next gate or step.
+
+docs/torch.md lists what is not seen."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from .arena import Place
+
+_T = torch.Tensor
+#: What reads no values does not wait. `is_complex` and the like do: torch.distributed calls nothing else of a tensor.
+WITHOUT_VALUES = {
+    _T.requires_grad_, _T.size, _T.stride, _T.numel, _T.dim, _T.is_contiguous, _T.__len__, _T.register_hook,
+    _T.register_post_accumulate_grad_hook, torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like,
+    _T.grad.__set__, _T.grad.__delete__, _T.requires_grad.__set__,
+    *(getattr(_T, name).__get__ for name in ("shape", "dtype", "device", "grad", "is_leaf", "requires_grad",
+                                             "_version", "ndim", "layout", "grad_fn"))}
+#: There nothing is seen, and any parameter may be read.
+_BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+
+
+class Reads(TorchFunctionMode):
+    """The parameters and moments of one optimizer that a step under way writes."""
+
+    def __init__(self, waiter: Any):
+        """waiter: has wait_for(places), which returns those that need no wait any more, is_done(place),
+        wait_for_all() and backward_begins()."""
+        super().__init__()
+        self._waiter = weakref.ref(waiter)
+        self._owner = os.getpid()
+        self._thread = 0  # that called step()
+        self._places: dict[int, list[Place]] = {}  # by the storage in which a tensor of theirs lies
+        self._left: dict[int, Place] = {}  # by id
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a use of a parameter may have to wait."""
+        return bool(self._left)
+
+    @property
+    def is_of_this_thread(self) -> bool:
+        """Whether it sees what the calling thread reads."""
+        return self._thread == threading.get_ident()
+
+    def begin(self, places: Sequence[Place]) -> None:
+        """Is called before a step of these places is handed over."""
+        found: dict[int, list[Place]] = {}
+        for place in places:
+            for tensor in (place.param, place.exp_avg, place.exp_avg_sq, place.entry.get("master")):
+                if tensor is not None:
+                    found.setdefault(_storage_of(tensor), []).append(place)
+        self._places, self._left = found, {id(place): place for place in places}
+        self._thread = threading.get_ident()
+        if not _is_on_the_stack(self):
+            _put_lowest(self)
+
+    def end(self) -> None:
+        """Is called when no parameter needs a wait any more."""
+        self._places, self._left = {}, {}
+        self.leave()
+
+    def look_again(self) -> None:
+        """Is called when the whole step was waited for: on a device, another stream may still have to."""
+        waiter = self._waiter()
+        for key, place in list(self._left.items()):  # another thread may wait, too
+            if waiter is None or waiter.is_done(place):
+                self._left.pop(key, None)
+        self.leave()
+
+    def leave(self) -> None:
+        """Leaves the stack, if nothing is left to be waited for and it is there."""
+        if not self._left and _is_on_the_stack(self):
+            _take_out(lambda mode: mode is self)
+
+    def wait_for(self, places: Iterable[Place]) -> None:
+        """Waits for those of these places that a step under way writes."""
+        waiter = self._waiter()
+        some = [place for place in places if id(place) in self._left]
+        if some and waiter is not None:
+            for place in waiter.wait_for(some):
+                self._left.pop(id(place), None)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._left and func not in WITHOUT_VALUES and self._owner == os.getpid():
+            if func in _BACKWARD:
+                self._backward_begins()
+            else:
+                self._look(args)
+                if kwargs:
+                    self._look(kwargs.values())
+        return func(*args, **(kwargs or {}))
+
+    def _look(self, values: Iterable[Any]) -> None:
+        for value in values:
+            if type(value) in _PLAIN:
+                try:
+                    found = self._places.get(_storage_of(value))
+                except (RuntimeError, NotImplementedError):  # sparse, or wrapped by vmap() or grad()
+                    self._wait_for_all()
+                    continue
+                if found:
+                    self.wait_for(found)
+            elif isinstance(value, (list, tuple)):
+                self._look(value)
+            elif isinstance(value, dict):
+                self._look(value.values())
+            elif isinstance(value, torch.Tensor):
+                self._look_at_subclass(value)
+
+    def _look_at_subclass(self, value: torch.Tensor) -> None:
+        if type(value).__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
+            self._wait_for_all()  # it may hold any
+            return
+        with torch._C.DisableTorchFunctionSubclass():
+            self._look([value.as_subclass(torch.Tensor)])
+
+    def _backward_begins(self) -> None:
+        waiter = self._waiter()
+        if waiter is not None:
+            waiter.backward_begins()
+
+    def _wait_for_all(self) -> None:
+        waiter = self._waiter()
+        if waiter is not None:
+            waiter.wait_for_all()
+
+
+def _storage_of(tensor: torch.Tensor) -> int:
+    """Returns what all views of the same memory share."""
+    number: int = tensor.untyped_storage()._cdata
+    return number
+
+
+def _is_on_the_stack(mode: Any) -> bool:
+    return any(torch._C._get_function_stack_at(at) is mode for at in range(torch._C._len_torch_function_stack()))
+
+
+def _put_lowest(mode: Any) -> None:
+    above = _popped()
+    while above and isinstance(above[-1], DeviceContext) and _device_lies_lowest():
+        torch._C._push_on_torch_function_stack(above.pop())
+    torch._C._push_on_torch_function_stack(mode)
+    for each in reversed(above):
+        torch._C._push_on_torch_function_stack(each)
+
+
+def _take_out(unwanted: Any) -> None:
+    for each in reversed(_popped()):
+        if not unwanted(each):
+            torch._C._push_on_torch_function_stack(each)
+
+
+def _popped() -> list[Any]:
+    """Empties the stack. Returns what was there, the highest first."""
+    return [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+
+
+@functools.cache
+def _device_lies_lowest() -> bool:
+    """Returns whether torch.device() as a context goes to the bottom of the stack, and insists on being there. Older
+    torch leaves the highest mode, whatever it is."""
+    return "_pop_mode" in DeviceContext.__exit__.__code__.co_names if "__exit__" in vars(DeviceContext) else False
+
+
+def _leave_in_child() -> None:
+    _take_out(lambda mode: isinstance(mode, Reads))
+
+
+os.register_at_fork(after_in_child=_leave_in_child)

@@ -1,0 +1,229 @@
+"""In mode exact a program reads and writes what it does with overlap="off", bit for bit, however it does it. Costs
+25 s. ZF_READS is how often each job runs."""
+
+import copy
+import os
+import pickle
+import signal
+import threading
+import unittest
+import warnings
+
+import torch
+import zf_runtime
+from exact import Case, is_under_way, loss_of, make_model, plan, values_of
+from reads_jobs import JOBS, Context, Passing
+from zf_runtime.optim.overlap import compiled, reads
+
+STEPS = 5
+
+
+def modes():
+    return [torch._C._get_function_stack_at(at) for at in range(torch._C._len_torch_function_stack())]
+
+
+def pause(optimizer):
+    """Lets the optimizer process stand still for a moment: a read that does not wait finds old values."""
+    pid = optimizer.runtime.stats().worker_pid
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(0.01, os.kill, (pid, signal.SIGCONT)).start()
+
+
+def trained(job, mode):
+    """Returns losses, reads and weights, and in how many steps the step was under way when step() returned."""
+    make, loss_of, after = job
+    torch.manual_seed(1)
+    model = make()
+    under_way, found = 0, []
+    with zf_runtime.AdamW(model.parameters(), lr=1e-2, overlap=mode, plan=plan(),
+                          runtime_options={}) as optimizer:
+        context = Context(model, optimizer)
+        for context.step in range(STEPS):
+            optimizer.zero_grad()
+            loss = loss_of(model, context.step)
+            loss.backward()
+            if mode == "exact":
+                pause(optimizer)
+            optimizer.step()
+            under_way += mode == "exact" and is_under_way(optimizer)
+            seen = after(context)
+            found += [loss.item(), *(seen if isinstance(seen, list) else ())]
+    assert not modes(), "our mode has stayed"
+    return found + values_of(model), under_way
+
+
+def same(mine, theirs):
+    if isinstance(theirs, torch.Tensor):
+        return mine.dtype == theirs.dtype and torch.equal(mine, theirs)
+    return mine == theirs
+
+
+class Reads(Case):
+    def setUp(self):
+        super().setUp()
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", message=".*(torch.jit|weight_norm)")
+
+    def test_every_job_finds_what_it_finds_with_off(self):
+        self.assertGreaterEqual(len(JOBS), 120)
+        for name, job in JOBS.items():
+            with self.subTest(name):
+                wanted, _ = trained(job, "off")
+                for _ in range(int(os.environ.get("ZF_READS", "1"))):
+                    got, under_way = trained(job, "exact")
+                    self.assertEqual(under_way, STEPS, "nothing was under way")
+                    differ = [at for at, pair in enumerate(zip(got, wanted)) if not same(*pair)]
+                    self.assertEqual((differ, len(got)), ([], len(wanted)))
+
+
+class Modes(Case):
+    """The stack of modes is as the program has left it, and ours is on it only while a step is under way."""
+
+    def setUp(self):
+        super().setUp()
+        torch._dynamo.reset()
+        compiled._state["is used"] = False
+
+    def stepped(self, **options):
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact", **options)
+        for step in range(2):
+            optimizer.zero_grad()
+            loss_of(model, step).backward()
+            optimizer.step()
+        self.assertTrue(is_under_way(optimizer))
+        self.assertEqual([type(mode) for mode in modes() if not isinstance(mode, Passing)][-1:], [reads.Reads])
+        return model, optimizer
+
+    def test_what_reads_no_values_does_not_wait(self):
+        model, optimizer = self.stepped()
+        model.zero_grad()
+        optimizer.zero_grad()
+        for param in model.parameters():
+            found = (param.shape, param.dtype, param.device, param.grad, param.is_leaf, param.requires_grad,
+                     param.size(), param.stride(), param.numel(), param.dim(), param.is_contiguous(), param._version,
+                     len(param), param.ndim, param.layout, param.grad_fn)
+            self.assertIsNone(found[3])
+            param.grad = torch.zeros_like(param)
+            param.grad = None
+            param.requires_grad_(True)
+            param.requires_grad = True
+            param.register_hook(lambda gradient: gradient)
+        self.assertTrue(optimizer._engine._reads.is_waiting)
+        self.assertEqual(len(optimizer._engine._reads._left), 4)
+        float(model[0].bias.sum())
+        self.assertEqual(len(optimizer._engine._reads._left), 3)
+
+    def test_it_leaves_the_stack_with_the_last_wait(self):
+        model, _ = self.stepped()
+        loss_of(model, 2)
+        self.assertEqual(modes(), [])
+        self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0)
+
+    def test_modes_that_end_in_another_order(self):
+        def kept_open():
+            with Passing():
+                yield
+
+        first = Passing()
+        with first:
+            model, _ = self.stepped()
+            self.assertIs(modes()[-1], first)
+            late = kept_open()
+            next(late)
+        self.assertEqual(len(modes()), 2)
+        loss_of(model, 2)
+        self.assertEqual(len(modes()), 1)
+        late.close()
+        self.assertEqual(modes(), [])
+
+    def test_a_device_as_a_context_stays_the_lowest(self):
+        with torch.device("cpu"):
+            model, optimizer = self.stepped()
+            with torch.device("meta"):
+                self.assertEqual(torch.ones(2).device.type, "meta")
+            loss_of(model, 2)
+        self.assertEqual(modes(), [])
+        model, optimizer = self.stepped()
+        with torch.device("meta"):
+            values_of(model)
+        optimizer.synchronize()
+        self.assertEqual(modes(), [])
+
+    def test_a_child_of_a_fork_has_none(self):
+        self.stepped()
+        child = os.fork()
+        if child == 0:
+            os._exit(len(modes()))
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_model_that_is_compiled_for_the_first_time_while_a_step_is_under_way(self):
+        counts = {}
+        for mode in self.modes:
+            torch._dynamo.reset()
+            compilations = []
+
+            def backend(graph, _, compilations=compilations):
+                compilations.append(graph)
+                return graph.forward
+
+            model, found = make_model(), []
+            optimizer = self.ours(model.parameters(), mode)
+            for step in range(5):
+                if step == 2:
+                    scaled = torch.compile(lambda inputs, model=model: model(inputs) * 1, backend=backend)
+                optimizer.zero_grad()
+                loss = loss_of(model if step < 2 else scaled, step)
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+            counts[mode] = len(compilations), found
+        self.assertEqual(counts["exact"], counts["off"])
+        self.assertEqual(counts["off"][0], 1)
+
+
+class Copies(Case):
+    def test_a_copy_of_an_open_optimizer_opens_at_its_first_step(self):
+        for way in (copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))):
+            for state in ("fp32", "bf16"):
+                def program(make, way=way, state=state):
+                    model = make_model()
+                    optimizer = make(model.parameters(), clip_grad_norm=0.05, state=state)
+                    for step in range(3):
+                        optimizer.zero_grad()
+                        loss_of(model, step).backward()
+                        optimizer.step()
+                    twin, other = way((model, optimizer))
+                    self.assertIs(getattr(other._engine, "opened", None), None)
+                    for step in range(3, 6):
+                        for net, each in ((model, optimizer), (twin, other)):
+                            each.zero_grad()
+                            loss_of(net, step).backward()
+                            each.step()
+                    other.synchronize()
+                    optimizer.synchronize()
+                    for mine, theirs in zip(values_of(twin), values_of(model)):
+                        self.assertTrue(torch.equal(mine, theirs))
+                    other.close()
+                    return values_of(twin)
+
+                self.same(program)
+
+
+class OnTheCpu(Case):
+    def test_without_a_pool_it_is_in_place_and_says_so(self):
+        model = make_model()
+        zf_runtime.native.planned._said.clear()
+        with self.assertWarnsRegex(UserWarning, "parameters on the CPU.*in place"):
+            optimizer = zf_runtime.AdamW(model.parameters(), overlap="exact")
+        self.assertEqual(optimizer.overlap, "exact")
+        with self.assertRaisesRegex(zf_runtime.ZfError, "in place"):
+            _ = optimizer.runtime
+        ways = [{"plan": plan()}] if zf_runtime.native.planned.has_own_pool(plan()) else []
+        for options in (*ways, {"runtime_options": {}, "plan": plan()}):
+            with zf_runtime.AdamW(make_model().parameters(), overlap="exact", **options) as optimizer:
+                self.assertGreater(optimizer.runtime.stats().worker_pid, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
