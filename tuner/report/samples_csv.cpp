@@ -13,7 +13,7 @@ namespace zf {
 namespace {
 
 /// Returns a text in quotes, on one line.
-std::string quoted(std::string_view text) {
+std::string csv_field(std::string_view text) {
   std::string field = "\"";
   for (const char letter : one_line(text)) field += letter == '"' ? "\"\"" : std::string(1, letter);
   return field + "\"";
@@ -24,7 +24,7 @@ std::string quoted(std::string_view text) {
 std::string samples_csv(const Plan& plan) {
   std::map<int, std::string> labels;
   for (const CandidateEvidence& candidate : plan.evidence.candidates)
-    labels[candidate.id] = quoted(candidate.label);
+    labels[candidate.id] = csv_field(candidate.label);
   const Schedule schedule = schedule_of(plan.workload, plan.evidence.scale);
   std::string text =
       "candidate,split,round,checks,period_ns,step_ns,training_ns,roofline_ns,launch_delay_p50_ns,"
