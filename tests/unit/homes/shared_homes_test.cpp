@@ -208,7 +208,8 @@ TEST(QuotaPods, AreSeenInTheFilesOfANode) {
       .file("/sys/fs/cgroup/pod/cpu.max", "200000 100000");
   EXPECT_TRUE(machine_in(tree).allowed.shared_cpus);
   tree.file("/sys/fs/cgroup/pod/cpuset.cpus.effective", "0-3");
-  EXPECT_TRUE(machine_in(tree).allowed.shared_cpus) << "the pool that Kubernetes' static policy leaves to others";
+  EXPECT_TRUE(machine_in(tree).allowed.shared_cpus)
+      << "the pool that Kubernetes' static policy leaves to others";
   tree.file("/sys/fs/cgroup/pod/cpu.max", "400000 100000");
   EXPECT_FALSE(machine_in(tree).allowed.shared_cpus) << "as much time as CPUs";
 }
