@@ -43,7 +43,9 @@ void summarize_candidate(CandidateEvidence& candidate, const SplitTimes& times, 
   candidate.step_spread = relative_spread(step);
   candidate.training_ns_median = std::llround(times.training);
   candidate.training_spread = candidate.training_ns_median == 0 ? 0 : relative_spread(training);
-  candidate.exposed_ns_median = std::llround(exposed_of(times.training, times.step, schedule));
+  candidate.exposed_ns_median =
+      std::llround(exposed_of(static_cast<double>(candidate.training_ns_median),
+                              static_cast<double>(candidate.step_ns_median), schedule));
   candidate.launch_delay_p50_ns = std::llround(median(delay_p50));
   candidate.launch_delay_p99_ns = std::llround(median(delay_p99));
   candidate.roofline_ratio = median(ratio);

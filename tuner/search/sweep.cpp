@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
+#include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "search/candidates.hpp"
 #include "search/decision.hpp"
@@ -92,11 +93,22 @@ class Sweep {
   /// budget is.
   void explore() { visit_all(control_splits(homes_, limits_.shared_pools)); }
 
-  /// Returns what forecasts begin with.
+  /// Returns what forecasts begin with: the medians of the samples. A hopeless visit ends after three
+  /// samples, of which outliers may make the median so long that no larger pool seems promising. So of few
+  /// samples the shortest times count. The row's sides are not used: they are scaled to the period, and what
+  /// noise adds to that would hide which side is the longer one.
   TriedSplit tried_split(const CandidateEvidence& candidate) const {
-    const auto step = static_cast<double>(candidate.step_ns_median);
+    std::vector<double> steps;
+    std::vector<double> trainings;
+    for (const Sample& sample : result_.evidence.samples) {
+      if (sample.candidate != candidate.id) continue;
+      steps.push_back(static_cast<double>(sample.times.step_ns));
+      trainings.push_back(static_cast<double>(sample.times.training_ns));
+    }
+    const double q = steps.size() < Meter::kMinSamples ? 0 : 0.5;
+    const double step = quantile(steps, q);
     return {result_.splits[static_cast<std::size_t>(candidate.id)], step,
-            step * std::min(1.0, candidate.roofline_ratio), static_cast<double>(candidate.training_ns_median),
+            step * std::min(1.0, candidate.roofline_ratio), quantile(trainings, q),
             static_cast<double>(candidate.period_ns_median)};
   }
 
