@@ -22,9 +22,9 @@ struct Miss {
   double most = 0;  ///< of the regret's 95th percentile
 };
 
-Case generated_case(int seed, std::size_t index, Mode mode) {
+Case generated_case(int seed, std::size_t index, Mode mode, int interval = 1) {
   return in_mode(generated_cases(static_cast<int>(index) + 1, static_cast<std::uint64_t>(seed)).at(index),
-                 mode, 1);
+                 mode, interval);
 }
 
 std::vector<Miss> misses() {
@@ -33,7 +33,12 @@ std::vector<Miss> misses() {
   // Homes of 4 cores in two L3 groups, each with the bandwidth of one core: a pool must be spread.
   std::vector<Miss> all = {{generated_case(777001, 17, Mode::exact), kCalm},
                            {generated_case(777001, 46, Mode::exact), kCalm},
-                           {generated_case(999003, 4, Mode::overlap), kCalm}};
+                           {generated_case(999003, 4, Mode::overlap), kCalm},
+                           // Spread pools with idle cores, and a small pool of siblings.
+                           {generated_case(431911, 39, Mode::overlap), kCalm},
+                           {generated_case(431911, 98, Mode::overlap, 8), kCalm},
+                           {generated_case(650077, 41, Mode::overlap), kCalm},
+                           {generated_case(650077, 65, Mode::overlap, 2), kCalm}};
   const Case large = in_mode(large_case(), Mode::overlap, 1);
   for (const Tails& tails : kTails) all.push_back({with_tails(large, tails), kTailed});
   return all;

@@ -198,7 +198,8 @@ bool show_regret(const std::vector<Case>& cases, int seeds) {
   }
   print_stdout("{} machines, 4 modes, update intervals 1, 2 and 8, {} seeds: {} sweeps\n\n{}\n", cases.size(),
                seeds, everything.size(), table.print());
-  bool kept = promise("calm machines, regret of 95 % of runs", 100 * quantile(calm, 0.95), 100 * kCalm95);
+  bool kept = calm.empty() ||
+              promise("calm machines, regret of 95 % of runs", 100 * quantile(calm, 0.95), 100 * kCalm95);
   if (!noisy.empty())
     kept = promise("noisy machines, regret of 95 % of runs", 100 * quantile(noisy, 0.95), 100 * kNoisy95) &&
            kept;

@@ -1,6 +1,7 @@
 #include "search/candidates.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -181,10 +182,11 @@ class SplitProposer {
     for (const TriedSplit& one : families_.tried()) {
       const SplitShape& shape = one.split.shape;
       if (shape.control == Control::unbound || shape.shared) continue;
-      for (const Point& beside : families_.points_of({})) {
-        const Proposal proposal = with_idle_cores(one, families_.cores() - beside.pool);
-        const bool is_fewer = proposal.shape.reserved_cores < training_cores(one);
-        if (!is_fewer || (best && proposal.risk >= best->risk)) continue;
+      const TriedSplit* fewer = next_fewer(one);
+      const int least = fewer == nullptr ? 1 : training_cores(*fewer) + 1;
+      for (int reserved = training_cores(one) - 1; reserved >= least; --reserved) {
+        const Proposal proposal = with_idle_cores(one, fewer, reserved);
+        if (best && proposal.risk >= best->risk) continue;
         if (!families_.is_tried(families_.split(proposal.shape))) best = proposal;
       }
     }
@@ -197,7 +199,7 @@ class SplitProposer {
     if (safest_->split.shape.shared) return;
     int mixed = mixed_l3_groups(homes_, safest_->split);
     for (int reserved = training_cores(*safest_) - 1; reserved >= 1 && mixed > 0; --reserved) {
-      const Proposal proposal = with_idle_cores(*safest_, reserved);
+      const Proposal proposal = with_idle_cores(*safest_, nullptr, reserved);
       const Split split = families_.split(proposal.shape);
       const int left = mixed_l3_groups(homes_, split);
       if (left >= mixed) continue;
@@ -211,17 +213,47 @@ class SplitProposer {
     return reserved == 0 ? families_.cores() - pool_of(one) : reserved;
   }
 
-  /// Returns the split with that many training cores. At best, the optimizer is slowed down in proportion to
-  /// the cores that train beside it.
-  Proposal with_idle_cores(const TriedSplit& one, int reserved) const {
+  /// Returns the split with the same pool that was tried with the next fewer training cores; null if none
+  /// was.
+  const TriedSplit* next_fewer(const TriedSplit& one) const {
+    const TriedSplit* fewer = nullptr;
+    const auto shape_of = [](const TriedSplit& tried) {
+      SplitShape shape = resized(tried.split.shape, pool_of(tried));
+      shape.reserved_cores = 0;
+      return shape;
+    };
+    for (const TriedSplit& other : families_.tried()) {
+      if (other.split.shape.control == Control::unbound || shape_of(other) != shape_of(one)) continue;
+      if (training_cores(other) >= training_cores(one)) continue;
+      if (fewer == nullptr || training_cores(other) > training_cores(*fewer)) fewer = &other;
+    }
+    return fewer;
+  }
+
+  /// Returns the split with so many training cores. Between two numbers that were tried, both sides are
+  /// linear. With fewer than any, at best: the optimizer is slowed down in proportion to the cores that train
+  /// beside it. Training gets slower as it does beside plain pools that leave it as few cores: beside a
+  /// spread pool it is faster with the same cores, so only the ratio is taken from these.
+  Proposal with_idle_cores(const TriedSplit& one, const TriedSplit* fewer, int reserved) const {
     SplitShape idle = resized(one.split.shape, pool_of(one));
     idle.reserved_cores = reserved;
-    const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * reserved / training_cores(one);
-    const std::vector<Point> points = families_.points_of({});
-    const double training = points.empty()
-                                ? one.training_ns
-                                : families_.forecast({}, points, families_.cores() - reserved).training_ns;
+    const int cores = training_cores(one);
+    if (fewer != nullptr) {
+      const double part = static_cast<double>(cores - reserved) / (cores - training_cores(*fewer));
+      return {idle, risk_of(Forecast{std::lerp(one.step_ns, fewer->step_ns, part),
+                                     std::lerp(one.training_ns, fewer->training_ns, part)})};
+    }
+    const double held_up = std::max(0.0, one.step_ns - one.roofline_ns) * reserved / cores;
+    const double training = one.training_ns * plain_training(reserved) / plain_training(cores);
     return {idle, risk_of(Forecast{one.roofline_ns + held_up, training})};
+  }
+
+  /// Forecasts training with that many cores beside a plain pool on the others; 1 if there is no such time.
+  double plain_training(int cores) const {
+    const std::vector<Point> points = families_.points_of({});
+    if (points.empty()) return 1;
+    const double training = families_.forecast({}, points, families_.cores() - cores).training_ns;
+    return training > 0 ? training : 1;
   }
 
   void add(const SplitShape& shape, std::vector<Split>& splits) const {

@@ -136,15 +136,17 @@ double Families::best_roofline(const SplitShape& family) const {
 }
 
 /// Returns the shortest step that a pool of that many cores could have: as fast as the fastest one, and no
-/// core faster than in any pool.
+/// core faster than in any pool. Large pools of siblings may all be as fast as the memory, so their cores may
+/// also be kFamilyGain times as fast as those of a plain pool.
 double Families::best_step(const SplitShape& family, int pool) const {
   double fastest = std::numeric_limits<double>::infinity();
   double work = fastest;
   for (const TriedSplit& one : tried_) {
     if (one.split.shape.control == Control::unbound) continue;
     fastest = std::min(fastest, one.step_ns);
-    if (one.split.shape.pool_pus_per_core != family.pool_pus_per_core) continue;
-    work = std::min(work, one.step_ns * pool_of(one));
+    const bool same = one.split.shape.pool_pus_per_core == family.pool_pus_per_core;
+    if (!same && family.pool_pus_per_core == 1) continue;
+    work = std::min(work, one.step_ns * pool_of(one) / (same ? 1 : kFamilyGain));
   }
   return std::max(fastest, work / pool);
 }

@@ -40,9 +40,10 @@ inline constexpr int kProbe = 8;
 /// How many times faster a family that was not tried could step than the fastest roofline loop so far:
 /// siblings and spread pools may use more of the memory's bandwidth. With 1: 1.63 % and 0.36 %.
 inline constexpr double kFamilyGain = 1.3;
-/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group.
-/// Without them: 1.37 % and 0.33 %.
-inline constexpr int kIdleTries = 2;
+/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group. With 2,
+/// some machines keep a regret of 5 to 11 % (`regret 3 100 431911 generated-98`: p95 4.14 %, with 3 1.84 %);
+/// with 4 none gains.
+inline constexpr int kIdleTries = 3;
 /// A visit is cut short if its first periods are this many times as long as the shortest period so far.
 /// Without that: 1.39 % and 0.31 %, and more time.
 inline constexpr double kHopeless = 1.5;
