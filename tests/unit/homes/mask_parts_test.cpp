@@ -150,7 +150,9 @@ TEST(MaskParts, WhateverTheMasksHomesLieInThemAreDisjointAndAsEvenAsCanBe) {
       EXPECT_EQ(taken, any) << seed << ": a core is in no home";
       // Ranks with one mask may differ by two where that saves one of them a package.
       EXPECT_GE(smallest + 1, least) << seed;
-      if (all_differ(masks)) EXPECT_EQ(smallest, least) << seed;
+      if (all_differ(masks)) {
+        EXPECT_EQ(smallest, least) << seed;
+      }
     } catch (const Error& error) {
       EXPECT_EQ(error.exit(), Exit::infeasible);
       EXPECT_EQ(least, 0U) << seed << ": " << error.what();
