@@ -67,6 +67,26 @@ class GpuPlaces(CommandTest):
             self.put(plan)
             self.assertEqual(self.publish(name), plan)
 
+    def test_addresses_that_agree_by_chance_mean_nothing(self):
+        """Frameworks count GPUs by PCI, so a GPU in front of another one gives each rank behind it another GPU."""
+        def places(plan: dict) -> list:
+            return [(rank["home"]["cpus"], rank["gpu"]["pci"]) for rank in plan["ranks"]]
+
+        for ranks, made_on, here in ((4, {0x18: 0, 0x3B: 0, 0x86: 1, 0xAF: 1}, {0x18: 0, 0x3B: 0, 0x5E: 0, 0x86: 1}),
+                                     (2, {0x18: 0, 0x86: 1}, {0x18: 0, 0x3B: 0, 0x86: 1, 0xAF: 1})):
+            with self.subTest(ranks=ranks):
+                made_on_node, node_here = f"{ranks}-made-on", f"{ranks}-here"
+                for name, buses in ((made_on_node, made_on), (node_here, here)):
+                    self.write_node(name, [Device(f"0000:{bus:02x}:00.0", NODES[node], NVIDIA)
+                                           for bus, node in buses.items()])
+                plans = {name: self.make_plan("--ranks", str(ranks), "--sysroot", name, name=f"{name}.json")
+                         for name in (made_on_node, node_here)}
+                self.assertNotEqual(places(plans[made_on_node]), places(plans[node_here]))
+                self.put(plans[made_on_node])
+                self.assertEqual(places(self.publish(node_here)), places(plans[node_here]))
+                moved = self.make_plan("--from", f"{made_on_node}.json", "--sysroot", node_here, name="moved.json")
+                self.assertEqual(places(moved), places(plans[node_here]))
+
     def test_a_plan_that_does_not_know_its_places_is_fitted_too(self):
         plan = self.plan_of("halves")
         del plan["gpus"]

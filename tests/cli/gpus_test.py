@@ -63,8 +63,12 @@ class Gpus(CommandTest):
         self.assertNotIn("notes", moved["allocation"])
 
     def test_gpus_that_are_not_here_make_a_plan_stale(self):
-        self.make_plan("--topology", self.machine("g4dnmetal.xml"), "--ranks", "2")
-        result = self.run_tune("check", "--topology", self.machine("cts1-pascal.xml"), "plan.json")
+        node = self.machine("g4dnmetal.xml")
+        self.make_plan("--topology", node, "--ranks", "2")
+        other = pathlib.Path(node).read_text()
+        self.assertIn('"0000:18:00.0"', other)
+        (self.folder / "other.xml").write_text(other.replace('"0000:18:00.0"', '"0000:19:00.0"'))
+        result = self.run_tune("check", "--topology", "other.xml", "plan.json")
         self.assert_exit(result, STALE)
         self.assertIn("GPU 0000:18:00.0 of rank 0 is not here", result.stdout)
 

@@ -92,6 +92,32 @@ std::optional<std::size_t> place_with(const FoundGpus& found, const Gpu& gpu) {
   return std::nullopt;
 }
 
+/// Returns the NUMA node of each GPU that the plan's node had, in the order of PCI; nothing if it is not
+/// known.
+std::vector<std::optional<Node>> planned_nodes(const Plan& plan) {
+  std::vector<std::optional<Node>> nodes;
+  if (!plan.gpus) return nodes;
+  for (const GpuPlace& place : plan.gpus->places)
+    nodes.insert(nodes.end(), static_cast<std::size_t>(place.count), place.node);
+  return nodes;
+}
+
+/// Returns whether GPUs are on other nodes here than where the plan was made, and its ranks had the first
+/// ones there. Then the ranks have the first ones here, too, and equal addresses mean nothing.
+bool are_counted_anew(const Topology& topology, const Plan& plan, GpuShare share) {
+  const std::vector<std::optional<Node>> nodes = planned_nodes(plan);
+  std::size_t place = 0;
+  for (const RankBinding& rank : plan.ranks) {
+    for (const RankGpu& gpu : gpus_of(rank)) {
+      const std::size_t number = place++ / static_cast<std::size_t>(share.ranks_on_gpu());
+      if (number >= nodes.size() || nodes[number] != gpu.node) return false;
+    }
+  }
+  const bool is_alike = std::equal(nodes.begin(), nodes.end(), topology.gpus.begin(), topology.gpus.end(),
+                                   [](const auto& node, const Gpu& gpu) { return node == gpu.node; });
+  return place > 0 && !is_alike;
+}
+
 /// Returns true if both are the same GPUs.
 bool are_same(const FoundGpus& a, const FoundGpus& b) {
   for (std::size_t place = 0; place < a.size(); ++place) {
@@ -153,8 +179,9 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
   if (const auto listed = listed_gpus(environment, topology, ranks, share); listed && has_gpu(plan))
     return to_rank_gpus(*listed, share);
-  const FoundGpus planned = planned_gpus_here(topology, plan, ranks);
   const FoundGpus counted = found_gpus(environment, topology, ranks, share);
+  if (are_counted_anew(topology, plan, share) && all_known(counted)) return to_rank_gpus(counted, share);
+  const FoundGpus planned = planned_gpus_here(topology, plan, ranks);
   const auto each = static_cast<std::size_t>(share.gpus_of_rank());
   FoundGpus found = planned;
   std::vector<std::size_t> renewed;

@@ -69,10 +69,10 @@ int distance_to(const Topology& topology, const CpuSet& cpus, const Preference& 
   return place.package && core->package == *place.package ? 2 : 3;
 }
 
-class Division {
+class MaskDivision {
  public:
-  Division(const Topology& topology, const std::vector<CpuSet>& masks, const std::vector<Preference>& places,
-           bool whole)
+  MaskDivision(const Topology& topology, const std::vector<CpuSet>& masks,
+               const std::vector<Preference>& places, bool whole)
       : masks_(masks), units_(units_of(topology, masks, whole)), load_(masks.size()) {
     std::map<std::pair<Ranks, std::vector<int>>, std::size_t> known;
     for (std::size_t unit = 0; unit < units_.size(); ++unit) {
@@ -246,7 +246,7 @@ Error too_few_in_masks(const Ranks& ranks, int cores, const std::vector<CpuSet>&
 
 std::vector<MaskPart> mask_parts(const Topology& topology, const std::vector<CpuSet>& masks,
                                  const std::vector<Preference>& places, const Allowed& allowed) {
-  std::optional<Division> division(std::in_place, topology, masks, places, true);
+  std::optional<MaskDivision> division(std::in_place, topology, masks, places, true);
   if (division->without_any()) division.emplace(topology, masks, places, false);
   if (const auto rank = division->without_any()) {
     const auto [rivals, cores] = division->rivals_of(*rank);

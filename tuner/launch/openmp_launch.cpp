@@ -10,16 +10,18 @@ namespace zf {
 void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment) {
   if (launch.cpus.empty()) return;
   const std::vector<CpuSet> homes{launch.cpus};
+  // One place may hold the home of this rank and not that of another: then rank 0 cannot speak for all.
+  const bool same_for_all = !openmp_variables_to_unset(environment, {}).empty();
   if (choice == OpenmpVariables::kept) {
     for (const OpenmpBinding& found : openmp_bindings(environment, homes)) {
-      if (launch.rank != 0) break;
+      if (launch.rank != 0 && same_for_all) break;
       launch.notes.push_back(format_text("{}={} is kept (--omp keep): {}; this process is bound to {}",
                                          found.variable, found.value, found.effect, print_cpus(launch.cpus)));
     }
     return;
   }
   launch.unset = openmp_variables_to_unset(environment, homes);
-  if (launch.unset.empty() || launch.rank != 0) return;
+  if (launch.unset.empty() || (launch.rank != 0 && same_for_all)) return;
   std::vector<std::string> settings;
   for (const std::string& name : launch.unset)
     settings.push_back(format_text("{}={}", name, environment.get(name).value_or("")));

@@ -70,6 +70,7 @@ std::string count_variable(const Environment& environment) {
 /// get the same answer.
 std::vector<CpuSet> masks_in_force(const Environment& environment, int rank, int ranks, const CpuSet& seen,
                                    const CpuSet& of_job) {
+  if (environment.get("TORCHELASTIC_RUN_ID")) return {};  // the ranks of torchrun are not Slurm's tasks
   std::vector<CpuSet> masks = slurm_masks(environment);
   if (count_variable(environment) == "SLURM_STEP_TASKS_PER_NODE") masks = masks_of_tasks(masks, ranks);
   return masks_are_in_force(masks, ranks, rank, seen, of_job) ? masks : std::vector<CpuSet>();

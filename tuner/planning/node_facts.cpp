@@ -5,6 +5,7 @@
 #include "gpus/moved_gpus.hpp"
 #include "gpus/pci_gpus.hpp"
 #include "machine/core_speeds.hpp"
+#include "machine/fingerprint.hpp"
 #include "planning/retarget.hpp"
 
 namespace zf {
@@ -31,6 +32,12 @@ Allowed planned_allowed(const Allocation& planned) {
   return allowed;
 }
 
+/// Returns whether PCI shows other GPUs, or GPUs on other nodes, than where the plan was made.
+bool has_other_places(const Plan& plan, const Machine& node) {
+  const auto here = gpu_places_of(node.topology);
+  return plan.gpus && here && plan.gpus->fingerprint != here->fingerprint;
+}
+
 }  // namespace
 
 std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& allowed,
@@ -42,7 +49,8 @@ std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& 
 }
 
 Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus) {
-  const bool other_gpus = gpus == NodeGpus::looked_at && has_other_gpus(plan, node.topology);
+  const bool other_gpus =
+      gpus == NodeGpus::looked_at && (has_other_gpus(plan, node.topology) || has_other_places(plan, node));
   const bool as_before = unintended_cpus(plan, plan.allocation.cpus, node.isolated).empty();
   if (as_before && !other_gpus && !has_fast_cores_of_today(node.topology)) return plan;
   Machine planned = node;
