@@ -45,7 +45,8 @@ class CpusWatch {
   /// Returns the changes since the last look, each once for all processes that it is the same for.
   std::vector<CpusChange> look(Nanoseconds at_ns) {
     std::vector<CpusChange> changes;
-    for (auto& [name, group] : groups_) {
+    for (auto& entry : groups_) {
+      Group& group = entry.second;  // a name that a lambda can have, unlike a structured binding
       const auto now = available(group);
       if (!now || *now == group.cpus) continue;
       auto same = std::ranges::find_if(changes, [&, after = *now](const CpusChange& change) {
