@@ -120,6 +120,19 @@ class Modes(Case):
         self.assertEqual(modes(), [])
         self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0)
 
+    def test_what_another_thread_ends_leaves_with_the_next_call_of_a_module(self):
+        for end in (lambda kept: kept[0].close(), lambda kept: kept[0].synchronize(), list.clear):
+            model, optimizer = self.stepped()
+            kept = [optimizer]
+            self._cleanups.clear()  # it has the optimizer, too
+            del optimizer
+            thread = threading.Thread(target=end, args=(kept,))
+            thread.start()
+            thread.join()
+            loss_of(model, 2)
+            self.assertEqual(modes(), [])
+            self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0)
+
     def test_modes_that_end_in_another_order(self):
         def kept_open():
             with Passing():

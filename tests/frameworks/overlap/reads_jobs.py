@@ -366,6 +366,14 @@ def encoder(self, inputs):
     return self.last(self.encoder(self.first(inputs)[None])[0])
 
 
+def sparse_then_encoder(self, inputs):
+    """What is sparse waits for all, and the encoder asks whether a mode is active."""
+    hidden = torch.sparse.mm(torch.eye(len(inputs)).to_sparse(), self.first(inputs)) @ self.weights[0]
+    with torch.no_grad():
+        self.seen = self.encoder(hidden[None])[0]
+    return self.last(hidden + self.seen)
+
+
 def cells(self, inputs):
     hidden = inputs[None]
     for cell in self.cells:
@@ -525,6 +533,10 @@ FORWARDS = {
         16, 2, 32, dropout=0.0, batch_first=True)), loss_of),
     "an encoder in evaluation": (own(encoder, first=linear(10, 16), last=linear(16, 7), encoder=lambda: (
         nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True))), with_evaluation),
+    "an encoder in evaluation behind what is sparse": (own(
+        sparse_then_encoder, first=linear(10, 16), weights=lambda: nn.ParameterList([torch.eye(16)]),
+        last=linear(16, 7), encoder=lambda: nn.TransformerEncoderLayer(
+            16, 2, 32, dropout=0.0, batch_first=True).eval().requires_grad_(False)), loss_of, lambda c: [c.model.seen]),
     "LSTM": (recurrent(nn.LSTM), loss_of), "GRU": (recurrent(nn.GRU), loss_of), "RNN": (recurrent(nn.RNN), loss_of),
     "two directions": (recurrent(nn.LSTM, bidirectional=True), loss_of),
     "slices": (checkpointed(False), loss_of), "slices, reentrant": (checkpointed(True), loss_of),
@@ -566,4 +578,4 @@ class Sideways(nn.Module):
 #: (model, loss, after) by kind and name.
 JOBS = {**{("look", name): (make_model, loss_of, after) for name, after in LOOKS.items()},
         **{("write", name): (make_model, loss_of, after) for name, after in WRITES.items()},
-        **{("forward", name): (*job, lambda c: None) for name, job in FORWARDS.items()}}
+        **{("forward", name): (*job, lambda c: None)[:3] for name, job in FORWARDS.items()}}

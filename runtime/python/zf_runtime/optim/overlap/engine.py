@@ -250,10 +250,9 @@ class OverlapEngine:
 
     def _rest_if_idle(self, live: Opened) -> None:
         """Leaves the stack of modes, and looks at no module, where nothing may have to be waited for."""
-        if self._mode == "exact" and not self._reads.is_waiting:
-            self._reads.leave()
-            if self._turns and not live.gradients.has_new and self._order is not None:
-                self._order.rest()
+        if (self._mode == "exact" and self._reads.leave()  # else a later call must take it out
+                and self._turns and not live.gradients.has_new and self._order is not None):
+            self._order.rest()
 
     def compiles(self) -> None:
         """Is called before torch.compile compiles something: it must not find our mode, nor our hook."""

@@ -2,8 +2,9 @@
 
 A TorchFunctionMode of the thread that called step() sees all calls of torch's Python functions and all accesses to a
 tensor's attributes. Modes form a stack, and users leave theirs in any order: ours lies at the bottom, and is taken out
-by identity, wherever it lies. Inside its own handler it is off the stack, and torch puts it back afterwards: then it
-leaves later, at the next gate or step.
+by identity, wherever it lies. Inside its own handler it is off the stack, and torch puts it back afterwards, as
+autograd does with what lay there before a backward. Other threads cannot reach it. Then it leaves later, when the
+thread that it lies in calls a module or step().
 
 docs/torch.md lists what is not seen."""
 
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
@@ -44,7 +47,8 @@ class Reads(TorchFunctionMode):
         super().__init__()
         self._waiter = weakref.ref(waiter)
         self._owner = os.getpid()
-        self._thread = 0  # that called step()
+        self._threads: set[int] = set()  # in which it may lie on the stack
+        self._is_inside = False  # its own handler
         self._places: dict[int, list[Place]] = {}  # by the storage in which a tensor of theirs lies
         self._left: dict[int, Place] = {}  # by id
 
@@ -56,7 +60,7 @@ class Reads(TorchFunctionMode):
     @property
     def is_of_this_thread(self) -> bool:
         """Whether it sees what the calling thread reads."""
-        return self._thread == threading.get_ident()
+        return threading.get_ident() in self._threads
 
     def begin(self, places: Sequence[Place]) -> None:
         """Is called before a step of these places is handed over."""
@@ -66,14 +70,15 @@ class Reads(TorchFunctionMode):
                 if tensor is not None:
                     found.setdefault(_storage_of(tensor), []).append(place)
         self._places, self._left = found, {id(place): place for place in places}
-        self._thread = threading.get_ident()
+        self._threads.add(threading.get_ident())
         if not _is_on_the_stack(self):
             _put_lowest(self)
 
     def end(self) -> None:
         """Is called when no parameter needs a wait any more."""
         self._places, self._left = {}, {}
-        self.leave()
+        if not self.leave():
+            self._leave_later()
 
     def look_again(self) -> None:
         """Is called when the whole step was waited for: on a device, another stream may still have to."""
@@ -83,10 +88,28 @@ class Reads(TorchFunctionMode):
                 self._left.pop(key, None)
         self.leave()
 
-    def leave(self) -> None:
-        """Leaves the stack, if nothing is left to be waited for and it is there."""
-        if not self._left and _is_on_the_stack(self):
+    def leave(self) -> bool:
+        """Leaves the stack, if nothing is left to be waited for and it is there. Returns whether it is on none, and
+        nobody puts it back."""
+        if self._left:
+            return False
+        if _is_on_the_stack(self):
             _take_out(lambda mode: mode is self)
+        if not self._is_inside and torch._C._current_graph_task_id() == -1:
+            self._threads.discard(threading.get_ident())
+        if self._threads:
+            self._threads &= sys._current_frames().keys()  # those that live
+        return not self._threads
+
+    def _leave_later(self) -> None:
+        """Leaves when the thread that it lies in calls a module."""
+
+        @torch._disable_dynamo
+        def before(*_: Any) -> None:
+            if self.leave():
+                handle.remove()
+
+        handle = register_module_forward_pre_hook(before)
 
     def wait_for(self, places: Iterable[Place]) -> None:
         """Waits for those of these places that a step under way writes."""
@@ -97,14 +120,21 @@ class Reads(TorchFunctionMode):
                 self._left.pop(id(place), None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._left and func not in WITHOUT_VALUES and self._owner == os.getpid():
-            if func in _BACKWARD:
-                self._backward_begins()
-            else:
-                self._look(args)
-                if kwargs:
-                    self._look(kwargs.values())
-        return func(*args, **(kwargs or {}))
+        try:
+            self._is_inside = True
+            if self._left and func not in WITHOUT_VALUES and self._owner == os.getpid():
+                self._look_at_call(func, args, kwargs)
+            return func(*args, **(kwargs or {}))
+        finally:
+            self._is_inside = False
+
+    def _look_at_call(self, func: Any, args: Any, kwargs: Any) -> None:
+        if func in _BACKWARD:
+            self._backward_begins()
+        else:
+            self._look(args)
+            if kwargs:
+                self._look(kwargs.values())
 
     def _look(self, values: Iterable[Any]) -> None:
         for value in values:
