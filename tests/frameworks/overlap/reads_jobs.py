@@ -158,12 +158,26 @@ def forked(c):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, str(torch._C._len_torch_function_stack()).encode())
+        found = torch._C._len_torch_function_stack(), c.w.detach()[0, 0].item()
+        os.write(writing, repr(found).encode())
         os._exit(0)
     os.waitpid(child, 0)
-    found = int(os.read(reading, 10))
+    found = os.read(reading, 100)
     os.close(reading), os.close(writing)
     return [found]
+
+
+class Sums(torch.utils.data.Dataset):
+    """Reads a model in the processes of a DataLoader."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return [param.detach()[0].tolist() for param in self.model.parameters()]
 
 
 def from_generator(c):
@@ -234,7 +248,9 @@ LOOKS = {
     "without subclasses": lambda c: with_mode(torch._C.DisableTorchFunctionSubclass(), lambda: clones(c.kept)),
     "autocast": lambda c: [with_mode(torch.autocast("cpu", torch.bfloat16), lambda: c.model(c.x)).detach()],
     "a forward in a thread": lambda c: in_a_thread(lambda: c.model(c.x).detach()),
-    "a fork": forked, "another optimizer": next_optimizer,
+    "a fork": forked, "a loader": lambda c: list(torch.utils.data.DataLoader(
+        Sums(c.model), num_workers=1, batch_size=None, multiprocessing_context="fork")),
+    "another optimizer": next_optimizer,
 }
 
 

@@ -15,6 +15,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ from .timeline import Timeline
 
 FOLLOWER = "zf-follower"
 _LOOK_S = 0.2  # how often a wait looks whether the follower still lives
+_FORK_S = 60.0  # how long a fork waits at most
 
 
 class Share:
@@ -84,6 +86,7 @@ class Follower:
         self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=FOLLOWER, daemon=True)
         self._thread.start()
+        _followers.add(self)
 
     def call(self) -> None:
         """Lets the thread look at `turn`."""
@@ -91,6 +94,16 @@ class Follower:
 
     def is_alive(self) -> bool:
         return self._thread.is_alive()
+
+    def before_fork(self) -> None:
+        """Waits until the parameters hold the results of the last turn, unless it is late: a child has no thread that
+        sends them."""
+        turn = self.turn
+        if turn is None or turn.ended.is_set or not turn.publishing.is_set or self.owner != os.getpid():
+            return
+        if self.is_alive() and threading.current_thread() is not self._thread:
+            self.call()  # an interrupt may have come before the first call
+            turn.ended.wait(_FORK_S)
 
     def end(self) -> None:
         """Ends the thread and its streams, after its turn. In a forked child there is none."""
@@ -172,6 +185,17 @@ class Follower:
             self._arena.runtime.progress(place.index, end, ticket=ticket)
             stream.copy(param[begin:end], values[begin:end])
         return stream.sent(place.values, place.param)
+
+
+_followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for follower in list(_followers):
+        follower.before_fork()
+
+
+os.register_at_fork(before=_before_fork)
 
 
 class Overlap:
