@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import math
+import threading
 import time
 import warnings
 import weakref
@@ -42,6 +43,7 @@ class OverlapEngine:
         self._devices: dict[torch.device, Device] = {}
         self._order = None if mode == "off" else Order(self, saves_late=mode == "late")
         self._reads = Reads(self)
+        self._thread = threading.get_ident()  # that made the optimizer
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
         self._timeline = Timeline()
@@ -365,7 +367,10 @@ class OverlapEngine:
         live.overlap.begin(turn)
 
     def _hides(self) -> bool:
-        """Returns whether a step may go on when step() returns."""
+        """Returns whether a step may go on when step() returns. What other threads read is not seen, and autograd puts
+        the modes back that lay there before a backward."""
+        if self._thread != threading.get_ident() or torch._C._current_graph_task_id() != -1:
+            return False
         hooks = (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
         if not all(getattr(hook, "reads_no_parameters", False) for hook in hooks):
             return False

@@ -29,12 +29,17 @@ _T = torch.Tensor
 #: What reads no values does not wait. `is_complex` and the like do: torch.distributed calls nothing else of a tensor.
 WITHOUT_VALUES = {
     _T.requires_grad_, _T.size, _T.stride, _T.numel, _T.dim, _T.is_contiguous, _T.__len__, _T.register_hook,
-    _T.register_post_accumulate_grad_hook, torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like,
+    _T.register_post_accumulate_grad_hook, torch.empty_like, torch.zeros_like, torch.ones_like,
+    _T.element_size, _T.get_device, _T.storage_offset,
     _T.grad.__set__, _T.grad.__delete__, _T.requires_grad.__set__,
     *(getattr(_T, name).__get__ for name in ("shape", "dtype", "device", "grad", "is_leaf", "requires_grad",
-                                             "_version", "ndim", "layout", "grad_fn"))}
+                                             "_version", "ndim", "layout", "grad_fn", "nbytes", "itemsize", "is_sparse",
+                                             "is_cuda", "is_meta", "retains_grad"))}
+#: They call what the program gives them.
+_CALLING = {_T.apply_, _T.map_, _T.map2_}
 #: There nothing is seen, and any parameter may be read.
 _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
+_OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
@@ -122,8 +127,11 @@ class Reads(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         try:
             self._is_inside = True
-            if self._left and func not in WITHOUT_VALUES and self._owner == os.getpid():
-                self._look_at_call(func, args, kwargs)
+            if self._left and self._owner == os.getpid():
+                if _runs_other_code(func, types):
+                    self._wait_for_all()
+                elif func not in WITHOUT_VALUES:
+                    self._look_at_call(func, args, kwargs)
             return func(*args, **(kwargs or {}))
         finally:
             self._is_inside = False
@@ -169,6 +177,15 @@ class Reads(TorchFunctionMode):
         waiter = self._waiter()
         if waiter is not None:
             waiter.wait_for_all()
+
+
+def _runs_other_code(func: Any, types: Iterable[Any]) -> bool:
+    """Returns whether a call runs code of the program's own, in which nothing is seen."""
+    if func in _CALLING or any(getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH
+                               for kind in types):
+        return True
+    return (isinstance(func, (torch._ops.OperatorBase, torch._ops.OpOverloadPacket))
+            and not str(func).startswith(("aten.", "prims.", "profiler.")))
 
 
 def _storage_of(tensor: torch.Tensor) -> int:
