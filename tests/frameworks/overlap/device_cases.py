@@ -17,6 +17,7 @@ import zf_runtime
 
 PACKAGE = pathlib.Path(zf_runtime.__file__).parent
 DEADLINE_S = 30
+TRIES = 4  # on a busy machine a step may be over before a missing wait matters
 TURN, READS, GRADIENTS, ENGINE, OPENED = (
     f"optim/overlap/{name}.py" for name in ("turn", "reads", "gradients", "engine", "opened"))
 
@@ -138,7 +139,9 @@ class OnADevice(unittest.TestCase):
     def test_each_wait_event_and_keep_alive_is_needed(self):
         for name, (file, text, instead, case) in REMOVED.items():
             with self.subTest(name):
-                found = self.result(case, file, text, instead)
+                found = "right"
+                for _ in range(TRIES):
+                    found = self.result(case, file, text, instead) if found == "right" else found
                 print(f"{name}: {found[:150]}")
                 self.assertRegex(found, rf"^({FOUND})")
 
