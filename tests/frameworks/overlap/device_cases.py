@@ -17,7 +17,7 @@ import zf_runtime
 
 PACKAGE = pathlib.Path(zf_runtime.__file__).parent
 DEADLINE_S = 30
-TRIES = 4  # on a busy machine a step may be over before a missing wait matters
+TRIES = 3  # on a busy machine a step may be over before a missing wait matters
 TURN, READS, GRADIENTS, ENGINE, OPENED = (
     f"optim/overlap/{name}.py" for name in ("turn", "reads", "gradients", "engine", "opened"))
 

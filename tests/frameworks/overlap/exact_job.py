@@ -213,7 +213,7 @@ def params_of(optimizer):
 def step_again(optimizer):
     """Steps without a forward: the optimizer may still read the gradients of the step before."""
     for param in params_of(optimizer):
-        param.grad = torch.full_like(param, 0.01)
+        param.grad = torch.ones_like(param).mul_(0.01)
     optimizer.step()
     optimizer.synchronize()
 
