@@ -189,7 +189,8 @@ class Bandwidth(CommandTest):
         plan = self.read_plan()
         samples = plan["evidence"]["samples"]
         chosen = next(sample for sample in samples if sample["candidate"] == plan["choice"]["candidate"])
-        samples += [chosen | {"roofline_ns": chosen["roofline_ns"] * (1 + 500 * (i % 2))} for i in range(16)]
+        samples += [chosen | {"roofline_ns": chosen["roofline_ns"] * (1 + 500 * (i % 2))}
+                    for i in range(2 * len(samples))]
         plan["evidence"]["elements_per_rank"] = 10**13  # no node has the memory to measure that, and none needs to
         (self.folder / "plan.json").write_text(json.dumps(plan))
         for options, code in (((), DONE), (("--strict",), STALE)):
