@@ -95,7 +95,7 @@ class Reads(TorchFunctionMode):
 
     def leave(self) -> bool:
         """Leaves the stack, if nothing is left to be waited for and it is there. Returns whether it is on none, and
-        nobody puts it back."""
+        it is not put back."""
         if self._left:
             return False
         if _is_on_the_stack(self):
