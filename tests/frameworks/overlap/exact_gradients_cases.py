@@ -102,7 +102,7 @@ class Written(Case):
         place = optimizer._engine.opened.arena.of[model[2].bias]
         before = place.grads[0].clone()
         try:
-            optimizer._engine._reduced([model[2].bias], [torch.full_like(model[2].bias, 9.0)])
+            optimizer._engine._reduced([model[2].bias], [torch.full((len(place.grads[0]),), 9.0)])
             for copied in optimizer._engine.opened.gradients._copied.values():
                 copied.event.synchronize()
             self.assertTrue(torch.equal(place.grads[0], before))
