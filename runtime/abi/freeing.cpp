@@ -42,7 +42,8 @@ class FreeingThreads {
     }
   }
 
-  /// Returns when all threads have ended that were started before this call, whoever else waits for them.
+  /// Returns when all threads have ended that were started before this call, also if another thread waits for
+  /// them.
   void join_all() {
     const std::lock_guard joining(joining_mutex_);
     std::vector<std::thread> ending;

@@ -135,7 +135,7 @@ void check_format(const zf_tensor& tensor, std::size_t index) {
 
 /// Throws AbiError(ZF_ERROR_USAGE) if the tensor cannot be stepped.
 void check_tensor(const zf_tensor& tensor, std::size_t index, std::size_t scalar_count) {
-  constexpr std::uint64_t most_elements = std::uint64_t{1} << 56;  // whose bytes a size can count
+  constexpr std::uint64_t most_elements = std::uint64_t{1} << 56;  // a size can count their bytes
   if (tensor.scalars >= scalar_count) {
     refuse_tensor(index, format_text("scalars is {}, and there are {}", tensor.scalars, scalar_count));
   }

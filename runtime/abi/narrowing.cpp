@@ -65,7 +65,7 @@ Narrowing::Narrowing(const CpuSet& home, const CpuSet& training) : home_(home), 
   problem_ = std::move(result.problem);
   auto count = find(counts.all, home, training);
   if (count == counts.all.end()) {
-    // If no thread had the home, somebody else chose all masks, and they are not ours to change later.
+    // If no thread had the home, the program chose all masks, and they are not ours to change later.
     if (moved_ == 0) return;
     count = counts.all.insert(count, {.home = home, .training = training});
   }
@@ -80,7 +80,7 @@ Narrowing::~Narrowing() {
   const auto count = find(counts.all, home_, training_);
   if (count == counts.all.end() || --count->handles != 0) return;
   counts.all.erase(count);
-  // Whatever is refused here, nobody is left to be told. The thread then stays where it is.
+  // Whatever is refused here, no caller is left to be told. The thread then stays where it is.
   move_threads(own_threads(), training_, home_);
 }
 

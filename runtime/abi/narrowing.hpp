@@ -13,7 +13,7 @@ class Narrowing {
  public:
   /// Moves the threads (move_threads()). What is refused is the problem(). Throws nothing but std::bad_alloc.
   Narrowing(const CpuSet& home, const CpuSet& training);
-  /// Gives the home back to every thread whose mask is exactly the training CPUs: those that were moved, and
+  /// Gives the home back to every thread with exactly the training CPUs as mask: those that were moved, and
   /// those that they have started since. Does nothing if no thread was moved, or while another Narrowing of
   /// this process has the same home. The destructor must not run in a forked child of the process.
   ~Narrowing();

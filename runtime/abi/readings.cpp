@@ -35,7 +35,7 @@ void check_pointer(std::size_t index, const void* array, std::size_t element_byt
 }
 
 Reading reading_of(const zf_reading& given, std::size_t index) {
-  constexpr std::uint64_t most_elements = std::uint64_t{1} << 56;  // whose bytes a size can count
+  constexpr std::uint64_t most_elements = std::uint64_t{1} << 56;  // a size can count their bytes
   if (given.type < ZF_F32 || given.type > ZF_F16)
     refuse(index, format_text("type is {}; it must be ZF_F32, ZF_BF16 or ZF_F16", given.type));
   if (given.reserved != 0) refuse(index, format_text("reserved is {}; it must be 0", given.reserved));

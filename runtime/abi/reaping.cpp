@@ -66,7 +66,7 @@ class Reaper {
     try {
       return child.end_by(0);
     } catch (const Error&) {
-      return true;  // somebody has closed its pidfd: it cannot be reached any more
+      return true;  // another part of the program closed its pidfd: it cannot be reached any more
     }
   }
 
@@ -85,7 +85,7 @@ void reap_later(Child child) noexcept {
   } catch (const std::exception&) {
     // There is no memory for the reaper itself.
   }
-  child.discard(0);  // does nothing if it was taken; else nobody waits for it
+  child.discard(0);  // does nothing if it was taken; else no thread waits for it
 }
 
 }  // namespace zf

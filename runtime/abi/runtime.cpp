@@ -198,7 +198,7 @@ bool Runtime::await(Happened happened, Nanoseconds deadline, WakeUps wake_ups) {
       const std::lock_guard lock(mutex_);
       if (restart_worker()) continue;
     }
-    // Nobody rings now. Sleep until a worker may be started, but look again often: the watch may start it
+    // No worker rings now. Sleep until a worker may be started, but look again often: the watch may start it
     // too.
     const Nanoseconds now = now_ns();
     if (now >= deadline) return false;

@@ -267,7 +267,7 @@ std::uint32_t load_array(const std::filesystem::path& path, int fd, const StateA
   return read_in_pieces(path, fd, array.offset, memory.size(), memory_for, kUseNothing);
 }
 
-/// Reads an array of a file whose type is not that of our group. Returns its checksum.
+/// Reads an array of a file of another type than that of our group. Returns its checksum.
 std::uint32_t load_converted(const std::filesystem::path& path, int fd, const StateGroup& file,
                              std::size_t array, const Arena& arena, const GroupBlock& ours) {
   const ElementType type = type_in_file(file, array);

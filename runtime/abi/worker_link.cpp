@@ -15,7 +15,7 @@ namespace zf {
 namespace {
 
 /// The longest time that a process may take to end after SIGKILL. One that takes longer is frozen or hangs in
-/// the kernel (uninterruptible sleep), and nobody should wait for it.
+/// the kernel (uninterruptible sleep), and no thread should wait for it.
 constexpr Nanoseconds kGoneNs = kSecondNs * 9 / 10;
 
 /// The pause after a worker that died before it was ready. It doubles with each such death in a row.
@@ -43,7 +43,7 @@ std::string not_ready_text(const WorkerStart& start) {
 }
 
 const char* hint_of(const ExitStatus& status) {
-  return status.signal == SIGKILL ? "if nobody killed it on purpose, memory may have run out: look at dmesg "
+  return status.signal == SIGKILL ? "if it was not killed on purpose, memory may have run out: look at dmesg "
                                     "and the job's memory limit"
                                   : "";
 }

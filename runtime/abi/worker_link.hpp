@@ -16,7 +16,7 @@
 
 namespace zf {
 
-/// The interval at which a wait checks that the worker lives, whoever else watches it.
+/// The interval at which a wait checks that the worker lives, also if a thread watches it.
 inline constexpr Nanoseconds kPollNs = kSecondNs / 20;
 
 /// The settings with which a worker is started, the first time and after a death.
@@ -80,7 +80,7 @@ class WorkerLink {
   std::uint32_t restarts() const { return restarts_.load(std::memory_order_relaxed); }
 
   /// Lets the worker finish, kills it at the timeout, and reaps it. One that is still there 0.9 s later is
-  /// reaped when it ends, whoever waits for what then. Returns ZF_OK, ZF_TIMEOUT (it was killed) or
+  /// reaped when it ends, also if another thread waits for it. Returns ZF_OK, ZF_TIMEOUT (it was killed) or
   /// ZF_WORKER_DIED. Call it only at the end.
   zf_status end(Nanoseconds timeout_ns);
 

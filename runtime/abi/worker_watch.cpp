@@ -58,7 +58,7 @@ short WorkerWatch::wait_for(int worker, Nanoseconds time) {
                    pollfd{.fd = worker, .events = POLLIN, .revents = 0}};
   const int ready = poll(files.data(), files.size(), static_cast<int>(time / kMillisecondNs));
   if (ready < 0 && errno != EINTR) throw_errno(errno, "poll on the optimizer's pidfd");
-  // stop_ is readable, but nobody has asked us to stop: somebody closed it, or it is another file now.
+  // stop_ is readable, but no call has asked us to stop: the program closed it, or it is another file now.
   if (files[0].revents != 0 && !stopping_.load(std::memory_order_seq_cst)) stop_lost_ = true;
   return files[1].revents;
 }

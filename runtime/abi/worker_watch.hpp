@@ -1,4 +1,4 @@
-// Notices the worker's death at once, also while nobody waits for work.
+// Notices the worker's death at once, also while no thread waits for work.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class WorkerWatch {
   /// Has the worker restarted. Returns false if the watch ends.
   bool after_death();
   void retry_later();
-  /// Sleeps until the worker may be restarted, or until somebody stops the watch.
+  /// Sleeps until the worker may be restarted, or until the watch is stopped.
   void pause();
   void watch() noexcept;
 
@@ -47,7 +47,7 @@ class WorkerWatch {
   std::atomic<bool> stopping_{false};
   const FileDescriptor stop_;  ///< an eventfd that wakes the thread to check stopping_
   bool stop_lost_ =
-      false;  ///< somebody else closed stop_: stopping_ is then checked only after each poll of at most 1 s
+      false;  ///< the program closed stop_: stopping_ is then checked only after each poll of at most 1 s
   /// A copy, because another thread may replace the worker, and with it its descriptor, during a poll.
   FileDescriptor pidfd_;
   std::mutex mutex_;  ///< protects thread_

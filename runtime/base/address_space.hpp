@@ -48,7 +48,7 @@ inline const char* memory_hint(std::size_t bytes, const char* other) {
                                              : other;
 }
 
-/// Returns what a std::bad_alloc means, whose size nobody knows. Allocates nothing.
+/// Returns what a std::bad_alloc of unknown size means. Allocates nothing.
 inline const char* out_of_memory() {
   const MemoryLimit limit = limit_below(kAllocatorBytes);
   return limit == MemoryLimit::address_space ? "out of memory; raise ulimit -v"

@@ -11,7 +11,7 @@
 
 namespace zf {
 
-/// Returns the checksum of some bytes, or of `bytes` after others whose checksum is `before` (0: none). It
+/// Returns the checksum of some bytes, or of `bytes` after others with the checksum `before` (0: none). It
 /// detects every change that lies within 32 consecutive bits, and misses one in 2^32 of the others.
 std::uint32_t crc32(std::uint32_t before, std::span<const std::byte> bytes);
 

@@ -12,7 +12,7 @@
 namespace zf {
 
 /// Restores the thread's signal mask when it is destroyed. Threads that are started meanwhile inherit the
-/// blocked mask, so that signals go to the threads of whoever started us.
+/// blocked mask, so that signals go to the threads of the program.
 class SignalsBlocked {
  public:
   /// Blocks all signals.
@@ -31,10 +31,10 @@ class SignalsBlocked {
   sigset_t before_ = {};
 };
 
-/// Calls call() with signals blocked that the kernel sends to the thread whose call fails: SIGPIPE for a pipe
-/// that nobody reads, SIGXFSZ for a file above `ulimit -f`. A blocked signal stays pending and would act when
-/// it is unblocked. So if call() returns false, the signal is taken, unless it was pending before. Returns 0,
-/// or the errno value if call() returned false. Keeps errno.
+/// Calls call() with signals blocked that the kernel sends to the thread of a call that fails: SIGPIPE for a
+/// pipe without a reader, SIGXFSZ for a file above `ulimit -f`. A blocked signal stays pending and would act
+/// when it is unblocked. So if call() returns false, the signal is taken, unless it was pending before.
+/// Returns 0, or the errno value if call() returned false. Keeps errno.
 template <class Call>
 int error_without_signals(std::initializer_list<int> signals, Call call) {
   // None of these calls can fail: their arguments are sound.

@@ -21,7 +21,7 @@ namespace zf {
 /// 2^32 divided by the golden ratio, as the nearest prime.
 inline constexpr std::uint32_t kDitherStride = 0x9e3779b1U;
 
-/// Returns the word of element 0: the finalizer of SplitMix64, whose outputs are uniform. Pure.
+/// Returns the word of element 0: the finalizer of SplitMix64: its outputs are uniform. Pure.
 constexpr std::uint32_t dither_of(std::uint64_t seed, std::uint64_t step) {
   std::uint64_t x = seed + step * 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;

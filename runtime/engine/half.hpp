@@ -77,7 +77,7 @@ inline SplitFloat split_of_f32(float value) {
 }
 
 /// Joins the halves: the inverse of split_of_f32(). Halves that are not those of any master mean that
-/// somebody has written `high`: then the result is `high`, widened. NaNs become canonical.
+/// the program has written `high`: then the result is `high`, widened. NaNs become canonical.
 inline float f32_of_split(SplitFloat halves) {
   const auto low = static_cast<std::uint32_t>(static_cast<std::int16_t>(halves.low));
   const auto joined = std::bit_cast<float>((static_cast<std::uint32_t>(halves.high) << 16) + low);

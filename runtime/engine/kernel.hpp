@@ -17,7 +17,7 @@ struct AdamArrays {
   void* p = nullptr;        ///< master parameters: fp32; with split masters their low halves
   const void* g = nullptr;  ///< gradients, of the type KernelVariant::grad
   void* m = nullptr;        ///< first moments: fp32 or bf16, as KernelVariant::format says
-  void* v = nullptr;        ///< second moments, likewise
+  void* v = nullptr;        ///< second moments, in the same format
   float* stale = nullptr;   ///< out: fp32 snapshot of the new p, or null
   /// Out: the new p as bf16 or fp16, or null. With KernelVariant::truth: also in. With split masters: in and
   /// out, the high halves, which are the parameters.
@@ -36,8 +36,8 @@ struct KernelVariant {
   bool decay = false;  ///< weight_decay != 0
   bool undo = false;   ///< the step can be finished after a kill at any instruction (engine/undo.hpp)
   /// The copy is the parameter, and p only has its lower bits. Where the bits of the copy are not those of p
-  /// rounded, somebody has written the copy, and the step begins from the copy's value. (A NaN in it becomes
-  /// the machine's own.) Needs a copy, and never comes with stale or undo.
+  /// rounded, the program has written the copy, and the step begins from the copy's value. (A NaN in it
+  /// becomes the machine's own.) Needs a copy, and never comes with stale or undo.
   bool truth = false;
   /// What p, m and v hold. Formats other than fp32 never come with stale or an fp16 copy. With split masters
   /// `copy` is none and `truth` false, because the high halves are no copy.

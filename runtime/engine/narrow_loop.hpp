@@ -16,7 +16,7 @@
 namespace zf {
 namespace {
 
-/// Returns words whose upper halves are `value` as bf16: bf16_dithered(). `dither` is below 65536.
+/// Returns words with upper halves that are `value` as bf16: bf16_dithered(). `dither` is below 65536.
 template <class Lane>
 typename Lane::W dithered(typename Lane::F value, typename Lane::W dither) {
   const auto nan = Lane::words(0xffc00000U, 0);

@@ -11,8 +11,8 @@
 
 namespace zf {
 
-/// The CPUs of a pool whose members each may run on all of them, because neighbours share these: the kernel
-/// then moves each member to a CPU that is free.
+/// The CPUs of a pool with members that each may run on all of them, because neighbours share these: the
+/// kernel then moves each member to a CPU that is free.
 struct SharedCpus {
   CpuSet cpus;              ///< never empty
   std::size_t members = 1;  ///< at least 1

@@ -62,7 +62,7 @@ void add_piece(typename Lane::S& sums, const char* at, size_t bytes, size_t piec
   add(padded, bytes - rest);
 }
 
-/// Copies a piece to `own`, and from there to `to`, past the caches where that can be: nobody reads it soon.
+/// Copies a piece to `own`, and from there to `to`, past the caches where that can be: it is not read soon.
 template <class Lane>
 void copy_piece(char* to, const char* from, char* own, size_t bytes) {
   memcpy(own, from, bytes);
@@ -100,7 +100,7 @@ uint64_t read_blocks(const ReadArrays& arrays) {
       alignas(64) char own[kPieceBytes];
       if (arrays.copy != nullptr) {
         copy_piece<Lane>(static_cast<char*>(arrays.copy) + at, piece, own, size);
-        piece = own;  // whoever writes the array meanwhile does not part a digest from its copy
+        piece = own;  // a writer of the array does not part a digest from its copy
       }
       if (arrays.digest) add_piece<Lane>(sums, piece, size, (at - begin) / kPieceBytes);
       if (block_sums != nullptr) add_squares_of_piece<Lane, kType>(piece, size, block_sums);

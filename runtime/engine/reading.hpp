@@ -9,9 +9,9 @@
 // - A change of one word always changes the digest: the difference of a product is less than 2^64 and not 0,
 //   and an odd weight keeps it from becoming 0.
 // - Two different words of a block that change places always change it, for the same reason: the difference
-//   is (a - b) · (key - other key). Two words of different blocks do so but for one chance in 2^33.
+//   is (a - b) · (key - other key). Two words of different blocks do so except for one chance in 2^33.
 // - The blocks may be read in any order, on any number of threads, by any ISA.
-// It is for noticing what a program wrote, and is no protection against somebody who looks for two arrays
+// It is for noticing what a program wrote, and is no protection against a program that looks for two arrays
 // with the same digest.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Lets a new worker finish a slice whose kernel was killed at any instruction: docs/recovery.md.
+// Lets a new worker finish a slice after its kernel was killed at any instruction: docs/recovery.md.
 //
 // Before the kernel overwrites a vector of (p, m, v) it stores the old values in the thread's UndoLog, from
 // the registers that hold them anyway. Then it stores the number of the vector (the mark), and then the new

@@ -14,14 +14,14 @@ namespace zf {
 inline constexpr std::size_t kLinePair = 128;
 
 /// The time that a wait spins before it sleeps. A futex wake-up takes 5 to 50 µs (the upper end in virtual
-/// machines), so spinning much longer gains nothing and would starve whoever shares the CPU.
+/// machines), so spinning much longer gains nothing and would starve other threads of the CPU.
 inline constexpr Nanoseconds kSpinNs = 30'000;
 
 /// A 32-bit value for the threads of one process. A thread that waited for a change also sees everything that
 /// was written before the change.
 class alignas(kLinePair) WaitableCounter {
  public:
-  /// Sets the value without waking anybody. Precondition: nobody waits.
+  /// Sets the value without waking anybody. Precondition: no thread waits.
   void set(std::uint32_t value) { value_.store(value, std::memory_order_relaxed); }
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
@@ -33,7 +33,7 @@ class alignas(kLinePair) WaitableCounter {
   /// Waits while the value is `old`: spins for `spin_ns` (0: not at all), then sleeps. Returns the first
   /// other value that it sees.
   std::uint32_t wait_while(std::uint32_t old, Nanoseconds spin_ns = kSpinNs) const;
-  /// Waits likewise until the value is zero.
+  /// Waits in the same way until the value is zero.
   void wait_for_zero(Nanoseconds spin_ns = kSpinNs) const;
 
  private:
@@ -41,7 +41,7 @@ class alignas(kLinePair) WaitableCounter {
   void wake() const;
 
   std::atomic<std::uint32_t> value_{0};
-  // Counts the sleepers, so that raise() and lower() make no system call when nobody sleeps. It shares the
+  // Counts the sleepers, so that raise() and lower() make no system call when no thread sleeps. It shares the
   // value's line: both are written rarely, and always close together.
   mutable std::atomic<std::uint32_t> sleepers_{0};
 };

@@ -117,10 +117,10 @@ typedef struct zf_options {
                            together are smaller than 2 MiB. */
   int32_t lock_memory;  /* ZF_NO, ZF_TRY, ZF_MUST: never swapped out, by mlock (`ulimit -l`) */
   int32_t narrow; /* ZF_NO, ZF_TRY, ZF_MUST: what to do if `zf-tune exec` started this process on its whole
-                     home. zf_open then gives the plan's training CPUs to every thread of the process whose
-                     mask is exactly the home, because the optimizer uses the other CPUs from now on. Threads
-                     with another mask keep it. zf_end and zf_close give the home back to every thread whose
-                     mask is exactly the training CPUs; with several handles, the last one does. Nothing is
+                     home. zf_open then gives the plan's training CPUs to every thread of the process
+                     with the home as its mask, because the optimizer uses the other CPUs from now on. Threads
+                     with another mask keep it. zf_end and zf_close give the home back to every thread with
+                     the training CPUs as its mask; with several handles, the last one does. Nothing is
                      done if exec did not start the process on its home, or if the plan shares CPUs. The INIT
                      macro sets ZF_TRY, and so do options of NULL. A program built before this field existed
                      gets ZF_NO for its options. */
@@ -199,7 +199,7 @@ ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size
                          zf_runtime** out);
 
 /* Ends the optimizer process like zf_close, but keeps the handle and all its memory. It is meant for a
- * program whose views of the buffers outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress
+ * program with views of the buffers that outlive the optimizer. Afterwards zf_submit, zf_wait and zf_progress
  * return ZF_ERROR_USAGE; all other calls work. Submitted work is finished first, by a restarted optimizer if
  * necessary. The second call does nothing. Returns ZF_OK, ZF_TIMEOUT (killed after close_timeout_ms) or
  * ZF_WORKER_DIED (it died, and submitted work is not done). The process has ended in all three cases. */
@@ -217,8 +217,8 @@ typedef int32_t zf_buffer_kind;
 enum {
   ZF_PARAMS = 0,   /* fp32 master parameters; writable while no submission of the group is pending.
                       There is no such array with split masters: use zf_read_state, zf_write_state */
-  ZF_MOMENT_1 = 1, /* first moments (of set 0, if there are two), fp32 or bf16; likewise */
-  ZF_MOMENT_2 = 2, /* second moments; likewise */
+  ZF_MOMENT_1 = 1, /* first moments (of set 0, if there are two), fp32 or bf16; writable like ZF_PARAMS */
+  ZF_MOMENT_2 = 2, /* second moments; writable like ZF_PARAMS */
   ZF_GRADS_0 = 3,  /* gradients, of the group's grad_type; you may write them from the end of the last
                       submission of this buffer to the next */
   ZF_GRADS_1 = 4,  /* the second gradient buffer: fill it while the optimizer reads the first; not with
@@ -228,7 +228,7 @@ enum {
                       is the parameters, and writable like ZF_PARAMS: a write counts by itself */
   ZF_MOMENT_1_SET_1 = 7, /* the first moments of set 1, for the steps of ZF_GRADS_1; only with
                             zf_group.moment_sets 2 */
-  ZF_MOMENT_2_SET_1 = 8  /* the second moments of set 1; likewise */
+  ZF_MOMENT_2_SET_1 = 8  /* the second moments of set 1; writable like ZF_PARAMS */
 };
 
 /* Sets *pointer to an array of a group, and *bytes to its size (bytes may be NULL). The array is page-aligned
@@ -295,7 +295,7 @@ ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint6
 
 /* Waits until a submission and all before it are done. Ticket 0 means everything that is submitted now.
  * timeout_ms: 0 only polls; a negative value waits as long as the optimizer lives.
- * A thread of this library notices the death of the optimizer within 0.1 s, also while nobody waits. The
+ * A thread of this library notices the death of the optimizer within 0.1 s, also while no thread waits. The
  * optimizer is then restarted and finishes the step, with the same result, bit for bit (docs/recovery.md).
  * When max_restarts are used up, every wait for work that is not done returns ZF_WORKER_DIED.
  * After ZF_OK the parameters, moments and outputs are those of the step. Signals do not end the wait: a
@@ -559,7 +559,7 @@ enum {
 ZF_API zf_status zf_local_read(zf_local* handle, zf_reading* readings, size_t count, uint32_t reading_size,
                                uint32_t what);
 
-/* Places memory that is allocated and that nobody has touched yet, for moments and masters: asks for huge
+/* Places memory that is allocated and not touched yet, for moments and masters: asks for huge
  * pages, sets the plan's memory policy, and lets the threads of a step touch its pages. It takes the whole
  * pages within the range, which must be writable. What the memory holds stays. What the machine refuses goes
  * to zf_local_statistics.memory_note, and is no error. */

@@ -24,7 +24,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 // These constants are newer than the headers of Debian 12. An older kernel answers EINVAL.
 constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3; required by vm.memfd_noexec=2
 constexpr int kPopulateRead = 22;          // MADV_POPULATE_READ, Linux 5.14
-constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, likewise
+constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, for the same reason
 /// One fallocate holds the lock of the file, but clearing its pages needs no lock. In pieces of this size the
 /// threads that share the work overlap.
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
@@ -83,16 +83,16 @@ void check_offsets(const Arena& arena) {
       !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
       !fits(control.undo_offset, control.members, sizeof(UndoLog), bytes) ||
       !fits(control.members_offset, control.members, sizeof(MemberProgress), bytes)) {
-    refuse("is an arena whose control block does not fit its size");
+    refuse("is an arena with a control block that does not fit its size");
   }
   for (std::size_t i = 0; i < control.group_count; ++i) {
     if (arena.group(i).chunk_elements == 0)
-      refuse(format_text("is an arena whose group {} has chunks of 0 elements", i));
+      refuse(format_text("is an arena in which group {} has chunks of 0 elements", i));
     if (!fits(arena.group(i).ranges_offset, arena.group(i).range_count, sizeof(ElementRange), bytes))
-      refuse(format_text("is an arena whose group {} has ranges outside of it", i));
+      refuse(format_text("is an arena in which group {} has ranges outside of it", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
-        refuse(format_text("is an arena whose group {} lies outside of it", i));
+        refuse(format_text("is an arena in which group {} lies outside of it", i));
     }
   }
 }

@@ -18,7 +18,7 @@ class CallThread {
   /// Starts the thread. It has the name, the CPU mask and the memory policy of the caller, and blocks all
   /// signals. Throws Error(runtime_error).
   explicit CallThread(const std::string& name);
-  /// Ends the thread. Precondition: nobody is in run().
+  /// Ends the thread. Precondition: no thread is in run().
   ~CallThread();
   CallThread(const CallThread&) = delete;
   CallThread& operator=(const CallThread&) = delete;

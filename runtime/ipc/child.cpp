@@ -30,7 +30,7 @@ void discard_by_number(pid_t pid) {
   while (waitpid(pid, nullptr, WNOHANG) == 0 && now_ns() < deadline) usleep(1000);
 }
 
-/// Returns whether this kernel, and whoever filters its calls, has pidfds. Linux before 5.3 and some
+/// Returns whether this kernel, and what filters its calls, has pidfds. Linux before 5.3 and some
 /// sandboxes have none.
 bool has_pidfds() {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
@@ -95,11 +95,11 @@ Child::~Child() { discard(now_ns() + kGoneNs); }
 Child Child::adopt(pid_t pid, Reach reach) {
   if (reach == Reach::group) ::setpgid(pid, pid);  // fails if the child has exec'd: then it did so itself
   try {
-    // Nobody reaps the child before us, so its number cannot be another process's.
+    // No other thread reaps the child before us, so its number cannot be another process's.
     return {pid, open_pidfd(pid), reach};
   } catch (const Error&) {
     if (!has_pidfds()) return {pid, FileDescriptor(), reach};
-    // A child that nobody can watch must not live: a second worker would step the same arena.
+    // A child that cannot be watched must not live: a second worker would step the same arena.
     discard_by_number(pid);
     throw;
   }
@@ -126,7 +126,7 @@ bool Child::wait_by_number(Nanoseconds deadline) const {
     siginfo_t info = {};
     const int result = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
     if (result == 0 && info.si_pid != 0) return true;
-    if (result != 0 && errno == ECHILD) return true;  // somebody else reaped it
+    if (result != 0 && errno == ECHILD) return true;  // another thread reaped it
     if (deadline == 0 || now_ns() >= deadline) return false;
     usleep(200);
   }
@@ -150,12 +150,12 @@ void Child::signal(int number) const {
       throw_errno(errno, format_text("sending signal {} to process {}", number, pid_));
   }
   siginfo_t info = {};
-  // ECHILD: somebody else reaped it, and its number may be another's by now.
+  // ECHILD: another thread reaped it, and its number may be another's by now.
   if (waitid(id_type(), id(), &info, WEXITED | WNOHANG | WNOWAIT) == 0) ::kill(pid_, number);
 }
 
 void Child::signal_group(int number) const {
-  // ECHILD: somebody else reaped the leader, and the group's number may be another's by now.
+  // ECHILD: another thread reaped the leader, and the group's number may be another's by now.
   siginfo_t info = {};
   const int unreaped = waitid(id_type(), id(), &info, WEXITED | WNOHANG | WNOWAIT);
   if (unreaped != 0 && errno == ECHILD) return;

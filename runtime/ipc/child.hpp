@@ -14,8 +14,8 @@
 
 namespace zf {
 
-/// The exit code or the signal with which a process ended. Both members are absent if somebody else reaped it
-/// (a SIGCHLD handler, or SIGCHLD ignored).
+/// The exit code or the signal with which a process ended. Both members are absent if another thread reaped
+/// it (a SIGCHLD handler, or SIGCHLD ignored).
 struct ExitStatus {
   std::optional<int> code;
   std::optional<int> signal;
@@ -31,7 +31,7 @@ enum class Reach { process, group };
 /// Owns one child of this process. Move-only. Not thread-safe, except has_ended().
 class Child {
  public:
-  /// Takes over a child that this process has forked or spawned and that nobody else reaps. With
+  /// Takes over a child that this process has forked or spawned and that no other thread reaps. With
   /// Reach::group the child must lead a process group of its own; adopt() calls setpgid() for it, and the
   /// child should do the same before it execs, so that neither side is too early.
   /// Throws Error(runtime_error) if no pidfd can be had; the child is then killed and reaped. Where the
@@ -46,7 +46,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
   /// Tells whether the child has ended, without waiting. Both throw lost_pidfd() if the pidfd was closed by
-  /// somebody else: then nothing is known about the child.
+  /// another thread: then nothing is known about the child.
   bool has_ended() const;
   /// Waits until the child has ended. Returns false at the deadline (a point of now_ns()).
   bool wait_until(Nanoseconds deadline) const;
@@ -62,7 +62,7 @@ class Child {
   void kill() const;
 
   /// Collects the exit status, so that no zombie is left. With Reach::group, what is left of the group is
-  /// killed first. Later calls return the same answer. If somebody else reaped the child
+  /// killed first. Later calls return the same answer. If another thread reaped the child
   /// (SIGCHLD ignored), the rest of its group is left alone. Waits up to 10 s for a debugger that still holds
   /// the child (so does LeakSanitizer at the end of a program). Precondition: has_ended().
   const ExitStatus& reap();

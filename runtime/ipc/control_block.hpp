@@ -170,7 +170,7 @@ struct WorkEntry {
 static_assert(sizeof(WorkEntry) == 24);
 
 /// The progress of one thread of the worker. Only that thread writes it. `chunks` is the number of chunks of
-/// which it has done its share, in the order of their numbers. Whoever loads it with acquire also sees the
+/// which it has done its share, in the order of their numbers. A load of it with acquire also sees the
 /// thread's stores to these chunks, including the outputs. A chunk is finished when all threads have passed
 /// it. A step never writes a finished chunk again, not even after a death.
 struct alignas(128) MemberProgress {
@@ -220,7 +220,7 @@ struct ControlBlock {
   std::uint64_t members_offset;  ///< MemberProgress of each
   std::uint32_t members;         ///< threads of the worker
   // Written by the trainer before each worker starts.
-  std::int32_t starter;  ///< number of the trainer's thread whose end kills the worker
+  std::int32_t starter;  ///< number of the trainer's thread; its end kills the worker
   // Written by the trainer. Counts WorkEntries since the arena was created; entry i lies at ring[i %
   // ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;

@@ -54,7 +54,7 @@ class Doorbell {
   /// Sleeps. Returns false at the deadline. May return true without a reason; the caller checks again.
   bool sleep_until(Nanoseconds deadline);
 
-  std::atomic<std::uint32_t> sleepers_{0};  ///< the futex: 1 while somebody sleeps or is about to
+  std::atomic<std::uint32_t> sleepers_{0};  ///< the futex: 1 while a thread sleeps or is about to
   std::uint32_t unused_ = 0;
 };
 

@@ -19,7 +19,7 @@ bool excludes(const Allowed& allowed, ExclusionReason reason) {
                      [&](const Exclusion& exclusion) { return exclusion.reason == reason; });
 }
 
-/// Returns true if somebody keeps CPUs, or time on them, from this job.
+/// Returns true if the launcher keeps CPUs, or time on them, from this job.
 bool is_confined(const Allowed& allowed) {
   return allowed.cpu_quota || excludes(allowed, ExclusionReason::affinity_mask) ||
          excludes(allowed, ExclusionReason::cgroup_cpuset);

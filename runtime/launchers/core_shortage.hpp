@@ -14,7 +14,7 @@ namespace zf {
 /// Returns how to start a job so that its launcher binds it to nothing: "srun --cpu-bind=none".
 std::string how_to_unbind(const Environment& environment);
 
-/// Returns how this job gets CPUs that it may not use now, by the option of whoever keeps them from it: "srun
+/// Returns how this job gets CPUs that it may not use now, by the option of what keeps them from it: "srun
 /// --cpu-bind=none, or more --cpus-per-task for sbatch and srun". Empty if nothing keeps any from it.
 std::string how_to_get_cpus(const Environment& environment, const Allowed& allowed);
 

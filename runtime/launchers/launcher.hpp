@@ -27,15 +27,15 @@ struct Launcher {
   bool may_start_launchers = false;     ///< if it starts one process, that may be torchrun
 };
 
-/// Returns all launchers. The first whose rank is set has started this process. Slurm comes last, because
+/// Returns all launchers. The first with its rank set has started this process. Slurm comes last, because
 /// everything that is started inside one of its tasks has the task's variables as well.
 std::span<const Launcher> launchers();
 
-/// Returns what messages call the count of a launcher whose rule is not first_set: its first variable, or
+/// Returns what messages call the count of a launcher if its rule is not first_set: its first variable, or
 /// both, as in "FLUX_JOB_SIZE / FLUX_JOB_NNODES".
 std::string count_name(const Launcher& launcher);
 
-/// Returns the launcher that sets this variable, or whose count_name() it is; null if there is none.
+/// Returns the launcher that sets this variable, or has it as count_name(); null if there is none.
 const Launcher* launcher_of(std::string_view variable);
 
 }  // namespace zf

@@ -27,7 +27,7 @@ std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
   return std::nullopt;
 }
 
-/// Returns how many ranks the launcher has started whose own rank is this LOCAL_RANK: a script may have
+/// Returns how many ranks the launcher with this LOCAL_RANK as its own has started: a script may have
 /// copied it there. A count of 1 says nothing, because that one process may have started several ranks by
 /// hand.
 std::optional<EnvNumber> count_behind_local_rank(const Environment& environment, int local_rank) {

@@ -1,4 +1,4 @@
-// Which local rank this process is, and of how many, by the variables of whoever started it. Pure.
+// Which local rank this process is, and of how many, by the variables of what started it. Pure.
 // zf_runtime/native/environment.py has the same rules; tests/launchers holds both against the same cases.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace zf {
 /// Returns true in a batch script of Slurm. It has SLURM_LOCALID=0 like a task, but no step.
 bool in_batch_script(const Environment& environment);
 
-/// Returns the local rank of this process: ZF_RANK, else that of the first of launchers() whose variable is
-/// set and not empty. A batch script of Slurm has SLURM_LOCALID=0 without being a rank, so the variable does
-/// not count where SLURM_JOB_ID is set and SLURM_STEP_ID is not. ZF_RANK is ignored if ZF_RANK_FROM
-/// differs from launchers_rank(): then a launcher that was itself started under zf-tune exec has started more
-/// ranks. Throws Error(usage) with the variable if its value is not a whole number of 0 or more.
+/// Returns the local rank of this process: ZF_RANK, else that of the first of launchers() with a variable
+/// that is set and not empty. A batch script of Slurm has SLURM_LOCALID=0 without being a rank, so the
+/// variable does not count where SLURM_JOB_ID is set and SLURM_STEP_ID is not. ZF_RANK is ignored if
+/// ZF_RANK_FROM differs from launchers_rank(): then a launcher that was itself started under zf-tune exec has
+/// started more ranks. Throws Error(usage) with the variable if its value is not a whole number of 0 or more.
 std::optional<EnvNumber> local_rank(const Environment& environment);
 
 /// Returns the variable that local_rank() uses without ZF_RANK, such as "LOCAL_RANK=3"; empty if none is set.
@@ -25,10 +25,10 @@ std::optional<EnvNumber> local_rank(const Environment& environment);
 std::string launchers_rank(const Environment& environment);
 
 /// Returns how many ranks the launcher that set local_rank() has started on this node, by launched_count().
-/// - If LOCAL_RANK has no count of its own, it is the count of the other launcher whose rank it equals,
+/// - If LOCAL_RANK has no count of its own, it is the count of the other launcher with an equal rank,
 ///   provided that this launcher has started more than one.
 /// - If zf-tune exec took ZF_RANK from a launcher (ZF_RANK_FROM), it is that launcher's count.
-/// Returns nothing if the launcher does not say, if no launcher set a rank, or if somebody else set ZF_RANK.
+/// Returns nothing if the launcher does not say, if no launcher set a rank, or if the user set ZF_RANK.
 /// Throws Error(usage) like local_rank() and launched_count(), and if the rank is not below the count.
 std::optional<EnvNumber> launched_ranks(const Environment& environment);
 

@@ -28,8 +28,8 @@ class Dealing {
   /// Deals the parts, as they were cut, to parts.members(). `parts` must stay until all have worked.
   void deal(const Parts& parts);
 
-  /// Does parts as the given one of `members` threads: all that nobody else has begun. do_part(part) must not
-  /// throw.
+  /// Does parts as the given one of `members` threads: all that no other thread has begun. do_part(part) must
+  /// not throw.
   template <class DoPart>
   void work(std::size_t member, std::size_t members, DoPart do_part) {
     const int node = node_of_this_thread();
@@ -53,7 +53,7 @@ class Dealing {
 
  private:
   struct alignas(kLinePair) Share {
-    std::atomic<std::size_t> next = 0;  ///< the first part that nobody has begun
+    std::atomic<std::size_t> next = 0;  ///< the first part that is not begun
     std::atomic<int> node = kUnknownNode;
   };
 

@@ -24,7 +24,7 @@ void add(std::string& notes, const PolicyRefusal& refusal) {
 /// Writes to each page of a range, and changes nothing. Reading would map the page of zeros that all share.
 void touch(const MemoryRange& range, std::size_t page_bytes) {
   // Adding a constant 0 would become a fence and a read: compilers know that it changes nothing. clang sees a
-  // constant in a variable that nobody writes, unless it is volatile.
+  // constant in a variable that is never written, unless it is volatile.
   static const volatile unsigned char zero = 0;
   const unsigned char nothing = zero;
   for (std::uintptr_t at = range.begin; at < range.end; at += page_bytes) {

@@ -1,4 +1,4 @@
-// Places memory that nobody has touched: huge pages, a memory policy, and a first touch by the threads of a
+// Places memory that was not touched yet: huge pages, a memory policy, and a first touch by the threads of a
 // step.
 #pragma once
 

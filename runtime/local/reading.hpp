@@ -19,7 +19,7 @@ struct Reading {
   std::size_t elements = 0;
   ElementType type = ElementType::f32;
   double sum_of_squares = 0;  ///< if it was wanted
-  std::uint64_t digest = 0;   ///< likewise
+  std::uint64_t digest = 0;   ///< 0 if it was not asked for
 
   std::size_t bytes() const { return elements * (type == ElementType::f32 ? 4 : 2); }
 };

@@ -19,11 +19,11 @@ class StepList {
   std::vector<float*> counters;
 
   /// Cuts the tensors for so many members, unless the last call had arrays of the same sizes at the same
-  /// places. Throws Error(usage) that names the index of a tensor whose arrays overlap each other.
+  /// places. Throws Error(usage) that names the index of a tensor with arrays that overlap each other.
   void prepare(std::size_t members);
 
-  /// Returns the parts of each batch. Tensors whose arrays overlap are in different batches, which must be
-  /// stepped in this order. The numbers of tensors are those in `tensors`.
+  /// Returns the parts of each batch. Tensors with arrays that overlap are in different batches, which must
+  /// be stepped in this order. The numbers of tensors are those in `tensors`.
   std::span<const Parts> batches() const { return {batches_.data(), batch_count_}; }
 
  private:

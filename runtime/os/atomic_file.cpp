@@ -22,7 +22,7 @@
 namespace zf {
 namespace {
 
-/// A temporary file without a lock is taken for abandoned if nobody writes it for this long. A writer that
+/// A temporary file without a lock is taken for abandoned if it is not written for this long. A writer that
 /// syncs its file does not write it meanwhile.
 constexpr Nanoseconds kSilentNs = 2 * kSecondNs;
 
@@ -61,7 +61,7 @@ FileDescriptor open_temporary(const std::filesystem::path& temporary, int access
   return FileDescriptor(::open(temporary.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 }
 
-/// Tells whether nobody writes the file at `temporary` for kSilentNs. Returns as soon as somebody does.
+/// Tells whether the file at `temporary` is not written for kSilentNs. Returns as soon as it is.
 bool is_silent(const std::filesystem::path& temporary, const FileDescriptor& file) {
   struct stat before = {};
   if (::fstat(file.get(), &before) != 0) return false;
@@ -77,7 +77,7 @@ bool is_silent(const std::filesystem::path& temporary, const FileDescriptor& fil
   return true;
 }
 
-/// Removes a temporary file whose writer has ended. A writer that lives holds its lock. Without locks, one
+/// Removes a temporary file if its writer has ended. A writer that lives holds its lock. Without locks, one
 /// that lives is seen to write. Returns whether the name is free.
 bool remove_abandoned(const std::filesystem::path& temporary) {
   FileDescriptor file = open_temporary(temporary, O_WRONLY);
@@ -98,7 +98,7 @@ std::pair<FileDescriptor, std::filesystem::path> create_beside(const std::filesy
   for (int attempt = 0; attempt < 100; ++attempt) {
     FileDescriptor file(
         ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
-    // Somebody who looks whether the file is abandoned has its lock for a moment, and may remove it.
+    // A process that looks whether the file is abandoned has its lock for a moment, and may remove it.
     const bool taken = file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (file.valid() && !taken && is_at(temporary, file)) return {std::move(file), std::move(temporary)};
     if (!file.valid() && errno != EEXIST) break;
@@ -237,7 +237,7 @@ void AtomicFile::take_own_name() {
   if (const int error = error_unless_at(own, file_, std::rename(shared.c_str(), own.c_str())); error != 0) {
     if (error != ENOENT) fail(error);
     throw Error(Exit::runtime_error,
-                format_text("cannot write {}: somebody has removed {} meanwhile", name_.string(),
+                format_text("cannot write {}: another process has removed {}", name_.string(),
                             shared.filename().string()),
                 "write it again; what was there before is unchanged");
   }

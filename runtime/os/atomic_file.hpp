@@ -29,11 +29,11 @@ namespace zf {
 ///
 /// While another living writer has the name, the temporary file is called ".NAME.PID.TIME.N.tmp". A file that
 /// had a name before commit() is called so too, between the last two calls of commit() (rename, rename). If
-/// its writer is killed then, nobody removes it.
+/// its writer is killed then, it stays.
 ///
 /// A living writer is known by its lock (flock). Where files cannot be locked, it is known by writing: a file
-/// whose size and time of change stay the same for 2 s is taken for abandoned. If its writer lives all the
-/// same, its commit() fails.
+/// with a size and time of change that stay the same for 2 s is taken for abandoned. If its writer lives all
+/// the same, its commit() fails.
 class AtomicFile {
  public:
   /// Creates the temporary file. This and every other function throws Error(runtime_error) with the path if

@@ -6,7 +6,7 @@
 
 namespace zf {
 
-/// Replaces this process by the command, whose first word is looked up in PATH. Throws Error(not_found) or
+/// Replaces this process by the command; its first word is looked up in PATH. Throws Error(not_found) or
 /// Error(cannot_execute) if that fails. Precondition: the command has a word.
 [[noreturn]] void exec_or_throw(const std::vector<std::string>& command);
 

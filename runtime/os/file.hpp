@@ -32,8 +32,8 @@ std::size_t read_at(const std::filesystem::path& path, int fd, std::uint64_t off
                     std::span<std::byte> bytes);
 
 /// Returns whether a file at `path` that `owner` owns is this user's: the owner is the user of this process,
-/// or whoever owns what this process creates in that folder. (NFS gives root's files to nobody, and a mounted
-/// share all files to one user.) To learn that, it creates a file there and removes it.
+/// or the owner of what this process creates in that folder. (NFS gives root's files to another user, and a
+/// mounted share all files to one user.) To learn that, it creates a file there and removes it.
 bool belongs_to_this_user(const std::filesystem::path& path, unsigned owner);
 
 /// Tells whether flock() failed with this errno because files cannot be locked there: on Lustre without the
@@ -47,7 +47,7 @@ int write_all_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes)
 /// Sets the size of a file. Returns 0 or the errno.
 int set_size_of_file(int fd, std::uint64_t bytes);
 
-/// Writes likewise where the descriptor stands: to a pipe, or at a file's position.
+/// Writes in the same way where the descriptor stands: to a pipe, or at a file's position.
 int write_all(int fd, std::span<const std::byte> bytes);
 
 }  // namespace zf

@@ -25,7 +25,7 @@ struct IsolatedCpus {
 IsolatedCpus read_isolated_cpus(const SysRoot& sysroot);
 
 /// Returns those of `allowed` that a job had better not use. Returns none if no other CPU is allowed: then
-/// somebody gave the job isolated CPUs on purpose. CPUs of nohz_full= are left in if they are more than half
+/// the job got isolated CPUs on purpose. CPUs of nohz_full= are left in if they are more than half
 /// of those that are not isolated: the scheduler does move threads there, and the option often names all CPUs
 /// but the boot CPU. Pure.
 IsolatedCpus to_leave_out(const CpuSet& allowed, const IsolatedCpus& isolated);

@@ -7,7 +7,7 @@
 
 namespace zf {
 
-/// Returns the bytes of a field such as "MemAvailable" in the text of a meminfo file, whose lines read
+/// Returns the bytes of a field such as "MemAvailable" in the text of a meminfo file. Its lines read
 /// "MemAvailable:   24166604 kB". Returns nullopt if the field or its number is missing.
 std::optional<std::uint64_t> meminfo_bytes(std::string_view text, std::string_view field);
 

@@ -20,9 +20,9 @@ using PolicyRefusal = std::optional<std::string>;
 /// empty set, or MemoryPolicy::none, restores the default of the system.
 PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes);
 
-/// Returns the policy of the calling thread, which it has got across exec from whoever started it; nothing if
-/// it is the system's default, of a kind that is not known, or if the kernel does not say (containers often
-/// refuse get_mempolicy). Its nodes are those that the cpuset allows.
+/// Returns the policy of the calling thread, which it has got across exec from the process that started it;
+/// nothing if it is the system's default, of a kind that is not known, or if the kernel does not say
+/// (containers often refuse get_mempolicy). Its nodes are those that the cpuset allows.
 std::optional<ThreadPolicy> thread_memory_policy();
 
 /// Sets the policy of a range of which no page has been touched yet. Precondition: start is page-aligned.

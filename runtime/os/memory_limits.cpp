@@ -44,7 +44,7 @@ std::optional<std::uint64_t> stat_field(const std::string& stat, std::string_vie
   return std::nullopt;
 }
 
-/// Returns what cannot be reclaimed in the group whose limit this file sets.
+/// Returns what cannot be reclaimed in the group that this file limits.
 std::optional<std::uint64_t> used_beside(const SysRoot& sysroot, const std::string& limit_path) {
   if (limit_path.empty()) return std::nullopt;
   const auto stat = sysroot.read(limit_path.substr(0, limit_path.rfind('/')) + "/memory.stat");

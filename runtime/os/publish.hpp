@@ -24,7 +24,7 @@ void publish_text_file(const std::filesystem::path& path, std::string_view text,
                        Readers readers = Readers::everyone);
 
 /// Returns at most 4 KiB of a file that publish_text_file has written; absent if there is no such file or
-/// folder. Throws Error(runtime_error) with the path if somebody else may have changed it: the folder is
+/// folder. Throws Error(runtime_error) with the path if another user may have changed it: the folder is
 /// refused as above, and so is a file that belongs to another user or is not a regular file. A link is not
 /// followed.
 std::optional<std::string> read_published_file(const std::filesystem::path& path);

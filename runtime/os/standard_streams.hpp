@@ -16,22 +16,22 @@ namespace zf {
 void guard_standard_streams();
 
 /// Writes text to stderr at once: notes, progress, complaints. If stderr cannot be written (a full disk,
-/// closed, a pipe that nobody reads) the text is lost, but never the work: no exception, no SIGPIPE.
+/// closed, a pipe without a reader) the text is lost, but never the work: no exception, no SIGPIPE.
 /// Thread-safe.
 void print_stderr_text(std::string_view text);
 
-/// Formats and writes likewise.
+/// Formats and writes in the same way.
 template <class... Values>
 void print_stderr(fmt::format_string<Values...> format, Values&&... values) {
   print_stderr_text(format_text(format, std::forward<Values>(values)...));
 }
 
 /// Writes text to stdout, buffered: results. If stdout cannot be written (a full disk, closed, a pipe that
-/// nobody reads), this text and all later text is lost, but never the work: no exception, no SIGPIPE.
+/// has no reader), this text and all later text is lost, but never the work: no exception, no SIGPIPE.
 /// flush_stdout() then returns the reason. Thread-safe.
 void print_stdout_text(std::string_view text);
 
-/// Formats and writes likewise.
+/// Formats and writes in the same way.
 template <class... Values>
 void print_stdout(fmt::format_string<Values...> format, Values&&... values) {
   print_stdout_text(format_text(format, std::forward<Values>(values)...));

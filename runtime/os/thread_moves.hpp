@@ -40,10 +40,11 @@ struct MovedThreads {
 /// How often move_threads() looks at all threads before it gives up.
 inline constexpr int kMostPasses = 50;
 
-/// Gives the mask `to` to every thread whose mask is exactly `from`. A thread with any other mask keeps it:
-/// somebody chose it. A thread that is being started inherits the mask of the thread that starts it, so one
-/// pass may miss it. Therefore it looks again until a pass finds no thread with the mask `from` and no new
-/// thread. Never throws: what is refused is the `problem`, and the thread then has another mask than `to`.
+/// Gives the mask `to` to every thread with exactly the mask `from`. A thread with any other mask keeps it:
+/// the program chose it. A thread that is being started inherits the mask of the thread that starts it, so
+/// one pass may miss it. Therefore it looks again until a pass finds no thread with the mask `from` and no
+/// new thread. Never throws: what is refused is the `problem`, and the thread then has another mask than
+/// `to`.
 MovedThreads move_threads(const ThreadTable& threads, const CpuSet& from, const CpuSet& to);
 
 }  // namespace zf

@@ -12,7 +12,7 @@
 
 namespace zf {
 
-/// Returns the first field whose value breaks its rule; nothing if there is none.
+/// Returns the first field with a value that breaks its rule; nothing if there is none.
 template <class Value, class Rule = Any>
 std::optional<Violation> check_fields(const Value& value, Rule given = {});
 

@@ -1,7 +1,7 @@
 // Declares what the value of one field must be. plan_check.hpp checks what must hold between fields.
 //
 // Each struct of a plan declares its fields once, in a function `fields(io, object)` (plan_fields.hpp). It
-// calls a function of the io for each field, in the order in which they are written. Whoever reads, writes or
+// calls a function of the io for each field, in the order in which they are written. What reads, writes or
 // checks plans is such an io:
 // - required(key, member, rule): the field is always in the file.
 // - optional(key, member, rule, absent): the field is left out if the member equals `absent`, which is the

@@ -46,8 +46,8 @@ class Field {
                       std::initializer_list<std::string_view> may_be_absent = {}) const {
     return need_keys({keys, may_be_absent});
   }
-  /// Checks that this is an object whose "schema" is one of `known`. Call it before all other checks: a file
-  /// of another kind or version has other fields, and the user should be told why.
+  /// Checks that this is an object with a "schema" that is one of `known`. Call it before all other checks: a
+  /// file of another kind or version has other fields, and the user should be told why.
   const Field& schema(std::initializer_list<std::string_view> known) const;
   bool has(std::string_view key) const;
   bool is_object() const;

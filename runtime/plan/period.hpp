@@ -25,7 +25,7 @@ struct Schedule {
 Schedule schedule_of(const Workload& workload, double scale);
 
 /// Returns the part of a period's training behind which the optimizer step can hide: all training steps
-/// (overlap), one backward (backward), one forward without that of the last module, whose parameters are the
+/// (overlap), one backward (backward), one forward without that of the last module: its parameters are the
 /// last to be stepped (exact), or nothing (wait).
 template <class Time>
 double window_of(Time training, const Schedule& schedule) {

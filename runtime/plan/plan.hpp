@@ -37,8 +37,8 @@ struct Intent {
   int pool_cores = 0;            ///< per rank: what was chosen
   double reserved_fraction = 0;  ///< of a home's cores
   double idle_fraction = 0;      ///< of a home's cores: left to neither side
-  /// The make of the pool's cores, 0: the slowest. Makes whose capacities differ by at most 10 % are one, and
-  /// cores that are fast or slow today are no make of their own. Absent: the slowest cores first.
+  /// The make of the pool's cores, 0: the slowest. Makes with capacities that differ by at most 10 % are one,
+  /// and cores that are fast or slow today are no make of their own. Absent: the slowest cores first.
   std::optional<int> pool_make;
   bool for_deepspeed = false;  ///< restricted to splits that DeepSpeed can be told
   bool isolated = false;       ///< homes may have CPUs that the kernel isolates (--isolated)

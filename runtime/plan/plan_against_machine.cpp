@@ -81,7 +81,7 @@ std::optional<PlanDifference> foreign_machine(const MachineClass& planned, const
     return format_text("CPU{} {} in the plan, {} here", planned.cpus.size() == 1 ? "" : "s",
                        print(planned.cpus), print(present.present));
   }
-  // A node whose CPUs are all offline does not count as one with CPUs, so compare only if the same CPUs are
+  // A node with all CPUs offline does not count as one with CPUs, so compare only if the same CPUs are
   // online.
   if (planned.numa_nodes > 0 && present.numa_nodes > 0 && planned.cpus == present.online &&
       planned.numa_nodes != present.numa_nodes) {

@@ -102,7 +102,7 @@ Found find_in_counts(const RankBinding& rank, const std::string& path) {
   return std::nullopt;
 }
 
-/// Checks the pool of a rank whose CPUs neighbours share, or do not share.
+/// Checks the pool of a rank with CPUs that neighbours share, or do not share.
 Found find_in_pool(const RankBinding& rank, const std::string& path, bool shared_cpus) {
   const OptimizerSide& pool = rank.optimizer;
   if (pool.threads.has_value() != shared_cpus) {

@@ -21,8 +21,8 @@ std::string plan_id(const Plan& plan);
 /// is missing, the schema version is unknown, or an invariant is broken.
 Plan parse_plan(std::string_view text, std::string_view name);
 
-/// Reads a file and parses it likewise. Throws Error(usage). If there is no such file, says how to make a
-/// plan.
+/// Reads a file and parses it in the same way. Throws Error(usage). If there is no such file, says how to
+/// make a plan.
 Plan load_plan(const std::filesystem::path& path);
 
 /// Checks the plan, then writes it atomically. Throws Error(runtime_error) with the path. Calls `before` when

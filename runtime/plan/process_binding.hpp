@@ -51,7 +51,7 @@ struct ProcessCpus {
 
 /// Returns the CPUs on which the training process of a rank is started. This is the rule: a process gets only
 /// the training side if our runtime runs the optimizer (framework `native`), because then a process of ours
-/// uses the other side. For any other framework it gets the whole home, so that no CPU is left that nobody
+/// uses the other side. For any other framework it gets the whole home, so that no CPU is left that no thread
 /// uses. If such a process opens our runtime all the same, the runtime narrows it then (zf_options.narrow).
 ProcessCpus process_cpus(const RankBinding& rank, Framework framework);
 

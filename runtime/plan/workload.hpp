@@ -10,8 +10,8 @@
 
 namespace zf {
 
-/// The part of a training step that is forward, if nobody says it: an estimate, since backward computes about
-/// twice as much.
+/// The part of a training step that is forward, if the file does not say it: an estimate, since backward
+/// computes about twice as much.
 inline constexpr double kForwardShare = 1.0 / 3;
 
 /// The work of the training side of one rank. Launches and GPU time are those of one training step. Work on
@@ -49,7 +49,7 @@ template <>
 inline constexpr auto kEnumNames<Mode> = std::to_array<EnumName<Mode>>(
     {{Mode::overlap, "overlap"}, {Mode::exact, "exact"}, {Mode::backward, "backward"}, {Mode::wait, "wait"}});
 
-/// The mode of a job of which nobody says it: that of plain ZeRO-Offload, of ZenFlow's default and of torch.
+/// The mode of a job if none is given: that of plain ZeRO-Offload, of ZenFlow's default and of torch.
 inline constexpr Mode kDefaultMode = Mode::wait;
 
 /// Who runs the optimizer step. This decides which CPUs a process is started on: see process_cpus().
@@ -57,7 +57,7 @@ enum class Framework {
   native,             ///< our runtime, in a process of its own
   deepspeed_offload,  ///< DeepSpeed ZeRO-Offload, in the training process
   deepspeed_zenflow,  ///< DeepSpeed ZenFlow, which divides the mask of its process by itself
-  superoffload,       ///< DeepSpeed SuperOffload, likewise
+  superoffload,       ///< DeepSpeed SuperOffload, by DeepSpeed too
   torch,              ///< an optimizer of PyTorch, in the training process
   unknown,
 };

@@ -83,7 +83,7 @@ std::string worker_help() {
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
          "  --threads N            so many threads, each of which may run on all CPUs of --cpus, because\n"
          "                         neighbours share them (default: one pinned thread per CPU)\n"
-         "  --home LIST            all CPUs of the rank: threads whose own CPU is gone run on these if all\n"
+         "  --home LIST            all CPUs of the rank: threads without their own CPU run on these if all\n"
          "                         CPUs of the pool are gone (default: those of the pool)\n"
          "  --mems LIST            NUMA nodes for the arena's memory, like 0 (default: no preference)\n"
          "  --memory-policy NAME   preferred (default), bind or none\n"

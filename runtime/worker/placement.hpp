@@ -19,7 +19,7 @@ Notes prepare_memory(Arena& arena, const WorkerArguments& arguments);
 
 /// Locks the pages if requested, and finds out on which nodes they lie (move_pages) and how much of them is
 /// huge. Writes that and the notes to the arena's statistics. Call it after all pages are allocated. Throws
-/// likewise.
+/// as prepare_memory() does.
 void settle_memory(Arena& arena, const WorkerArguments& arguments, Notes notes);
 
 }  // namespace zf

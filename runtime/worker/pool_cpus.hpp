@@ -23,13 +23,13 @@ struct SharedPoolCpus {
   std::string note;
 };
 
-/// Returns the CPUs for a pool that was planned on `pool`, one thread per CPU. A thread whose CPU is usable
+/// Returns the CPUs for a pool that was planned on `pool`, one thread per CPU. A thread with a usable CPU
 /// runs there. The others are spread in turn over the usable CPUs of the pool, else over those of the home,
 /// else over all that are usable. Preconditions: pool and usable are not empty.
 PoolCpus place_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable);
 
-/// Returns the CPUs for a pool whose `threads` threads share them: the usable ones of the pool, else those of
-/// the home, else all that are usable. Preconditions as for place_pool().
+/// Returns the CPUs for a pool of `threads` threads that share them: the usable ones of the pool, else those
+/// of the home, else all that are usable. Preconditions as for place_pool().
 SharedPoolCpus place_shared_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable,
                                  std::size_t threads);
 

@@ -34,7 +34,7 @@ void watch(const FileDescriptor& pidfd) noexcept {
   for (;;) {
     switch (wait_for_end(pidfd.get(), -1)) {
       case Seen::end:
-        // Nobody is left to report to. The arena is freed with the last process that maps it.
+        // No process is left to report to. The arena is freed with the last process that maps it.
         _exit(0);
       case Seen::lost:
         // This process might outlive the trainer for ever. A trainer that lives starts another one.

@@ -12,9 +12,9 @@ void end_with_starter(int starter);
 
 /// Starts a thread, with the calling thread's CPU mask, that sleeps on the trainer's pidfd. When the trainer
 /// has ended, it ends this process at once (_exit), whatever the other threads do. That includes a trainer
-/// that was killed, and one whose forked child lives on and holds its descriptors. If the pidfd is lost, this
-/// process ends, too, with Exit::runtime_error. Throws Error(runtime_error) if `pidfd` is not a pidfd or the
-/// thread cannot be started.
+/// that was killed, and one with a forked child that lives on and holds its descriptors. If the pidfd is
+/// lost, this process ends, too, with Exit::runtime_error. Throws Error(runtime_error) if `pidfd` is not a
+/// pidfd or the thread cannot be started.
 void watch_trainer(FileDescriptor pidfd);
 
 }  // namespace zf

@@ -43,7 +43,7 @@ PoolCpus find_pool_cpus(const WorkerArguments& arguments) {
   return placed;
 }
 
-/// Does the same for a pool whose threads share their CPUs.
+/// Does the same for a pool of threads that share their CPUs.
 SharedPoolCpus find_shared_pool_cpus(const WorkerArguments& arguments) {
   SharedPoolCpus placed = place_shared_pool(arguments.cpus, arguments.home, usable_cpus(arguments),
                                             static_cast<std::size_t>(arguments.threads));
@@ -68,7 +68,7 @@ struct PlacedPool {
   std::unique_ptr<Pool> pool;
 };
 
-/// Starts a pool whose threads share their CPUs with neighbours. Nobody spins on these.
+/// Starts a pool of threads that share their CPUs with neighbours. None spins on these.
 PlacedPool start_shared_pool(const WorkerArguments& arguments) {
   SharedPoolCpus cpus = find_shared_pool_cpus(arguments);
   auto pool = std::make_unique<Pool>(SharedCpus{cpus.cpus, static_cast<std::size_t>(arguments.threads)});

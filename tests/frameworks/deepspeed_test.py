@@ -288,7 +288,7 @@ class DeepSpeed(FrameworkTest):
         self.assertIn({"rank": 0, "held": True}, said, self.output)
         self.assertEqual(found[3][0], 3, self.output)
         self.assertLessEqual(found[3][1], 4, self.output)
-        self.assertEqual(self.output.count("nobody holds its engine any more. Call engine.destroy()"), 2, self.output)
+        self.assertEqual(self.output.count("the program has dropped its engine. Call engine.destroy()"), 2, self.output)
 
     def test_engines_that_are_made_again_leave_no_process_no_memory_and_no_thread(self):
         """Two steps each. Those that are held go on."""

@@ -125,7 +125,7 @@ class FlatArena:
         self._noted: list[Noted] = []
         self._handed_over = False  # a submission may be under way
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
-        self._result_is_old = True  # somebody else has written the masters since the last step
+        self._result_is_old = True  # other code has written the masters since the last step
         self.registration: HostRegistration | None = None
         self.before_first_step: Callable[[], None] | None = None
 
@@ -139,7 +139,7 @@ class FlatArena:
         return bool(self._at)
 
     def slot_of(self, params: torch.Tensor) -> Slot | None:
-        """Returns the slot whose master parameters these are; None if they lie elsewhere."""
+        """Returns the slot of these master parameters; None if they lie elsewhere."""
         return self._at.get(params.data_ptr())
 
     def step(self, slot: Slot, scalars: tuple[Any, ...], grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
@@ -240,7 +240,7 @@ class FlatArena:
         self._before = None
 
     def masters_written(self) -> None:
-        """Says that somebody else has written the masters: in mode late the next step must not publish an older
+        """Says that other code has written the masters: in mode late the next step must not publish an older
         result."""
         self._result_is_old = True
 
@@ -279,7 +279,7 @@ class FlatArena:
             self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
 
     def drop_views(self) -> None:
-        """Gives up all tensors over the arena, so that its memory is freed. Call it after close(), if nobody uses the
+        """Gives up all tensors over the arena, so that its memory is freed. Call it after close(), if nothing uses the
         partitions any more."""
         for slot in self.slots:
             self.state_of(slot).clear()

@@ -41,7 +41,7 @@ class OptimizerState:
 
     @property
     def last(self) -> Call:
-        """The last call that counts, whoever stepped."""
+        """The last call that counts, of any optimizer."""
         if self._stepped.value:
             self._last = self._in_place
             self._stepped.value = 0

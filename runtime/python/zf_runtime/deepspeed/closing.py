@@ -1,4 +1,4 @@
-"""Ends the optimizer process with DeepSpeed's engine: when that is destroyed, or when nobody can use it any more."""
+"""Ends the optimizer process with DeepSpeed's engine: when it is destroyed, or when the program has dropped it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def end_abandoned(its: Any = lambda: None) -> None:
         if zero is None or zero is its() or not _is_abandoned(zero):
             continue
         pid = zero._zf_arena.runtime.stats().worker_pid
-        with contextlib.suppress(Exception):  # of DeepSpeed's destroy(): the engine is nobody's
+        with contextlib.suppress(Exception):  # of DeepSpeed's destroy(): no program uses the engine
             _destroy(zero, its())
         _open.remove(each)
         del zero
@@ -73,7 +73,7 @@ def _destroy(zero: Any, later: Any) -> None:
 
 
 def _ended(pid: int) -> str:
-    return (f"optimizer process {pid} has ended: nobody holds its engine any more. Call engine.destroy() when an "
+    return (f"optimizer process {pid} has ended: the program has dropped its engine. Call engine.destroy() when an "
             "engine is done")
 
 

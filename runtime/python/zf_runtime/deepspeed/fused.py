@@ -69,7 +69,7 @@ def fuse_stage_1_and_2(zero: Any, arena: FlatArena) -> None:
 
 
 def fuse_stage_3(zero: Any, arena: FlatArena) -> None:
-    """Fuses both in the optimizer of stage 3, whose functions name a partition by its sub-group."""
+    """Fuses both in the optimizer of stage 3. Its functions name a partition by its sub-group."""
     partitions = zero.fp32_partitioned_groups_flat
     unscale = zero.unscale_and_clip_grads
     reassign = zero._reassign_or_swap_out_partitioned_parameters

@@ -35,7 +35,7 @@ class CpuAdamOperator:
     they are fp32 and contiguous. DeepSpeed's own operator steps the rest, and everything after use_own(). `load`
     compiles and loads that operator at the first such call. So a job that never makes such a call needs no compiler.
 
-    The powers of beta follow from all calls in their order, whoever steps, as they do in DeepSpeed."""
+    The powers of beta follow from all calls in their order, of any optimizer, as they do in DeepSpeed."""
 
     def __init__(self, load: Callable[[], Any]):
         self.arena: FlatArena | None = None
@@ -150,7 +150,7 @@ class CpuAdamOperator:
         if its == powers:
             return
         if its is None or its.step > powers.step or powers._replace(step=its.step, values=its.values) != its:
-            call(0, (2.0, 2.0))  # betas that nobody has, so that the next powers are calculated anew
+            call(0, (2.0, 2.0))  # betas that no job has, so that the next powers are calculated anew
             its = Powers(step=powers.first - 1)
         for step in range(its.step + 1, powers.step + 1):
             call(step, powers.betas)

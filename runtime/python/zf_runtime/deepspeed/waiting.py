@@ -83,7 +83,7 @@ def _widened(value: Any) -> Any:
 
 
 def make_step_count(zero: Any, arena: FlatArena) -> None:
-    """Notes when ZeRO's step() begins and ends, so that one that was interrupted is known. Such a one ends only when
+    """Notes when ZeRO's step() begins and ends, so that an interrupted one is known. That ends only when
     its gradients are no longer read: the next backward writes to them. (A late step does both by itself.)"""
     step = zero.step
 

@@ -28,7 +28,7 @@ def integer(name: str, value: SupportsIndex, highest: int, otherwise: str = "") 
 
 
 def option(name: str, value: SupportsIndex | None, highest: int, default: int) -> int:
-    """Returns an integer likewise, or `default`, the default of the C ABI, for None."""
+    """Returns an integer in the same way, or `default`, the default of the C ABI, for None."""
     return default if value is None else integer(name, value, highest, ", or None for the default")
 
 

@@ -27,8 +27,8 @@ class _Launcher(NamedTuple):
     job: tuple[str, ...] = ()
 
 
-# The first whose rank is set has started this process. Slurm comes last, because everything that is started inside one
-# of its tasks has the task's variables as well.
+# The first that has set a rank has started this process. Slurm comes last, because everything that is started inside
+# one of its tasks has the task's variables as well.
 _LAUNCHERS = (
     _Launcher("LOCAL_RANK", ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")),  # torchrun, accelerate, Ray; DeepSpeed
     _Launcher("OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_LOCAL_SIZE",)),
@@ -74,7 +74,7 @@ def local_rank_and_count(variables: Mapping[str, str] = os.environ) -> tuple[int
 
 
 def local_rank(variables: Mapping[str, str] = os.environ) -> EnvNumber | None:
-    """Returns the local rank of this process: ZF_RANK, else that of the first launcher whose variable is set. ZF_RANK
+    """Returns the local rank of this process: ZF_RANK, else that of the first launcher that has set one. ZF_RANK
     is ignored if ZF_RANK_FROM differs from launchers_rank(): then a launcher that was itself started under zf-tune exec
     has started more ranks. Raises RuntimeError if the value is not a whole number of 0 or more."""
     ours = _number("ZF_RANK", 0, variables)
@@ -96,7 +96,7 @@ def launchers_rank(variables: Mapping[str, str] = os.environ) -> str:
 
 def launched_ranks(variables: Mapping[str, str] = os.environ) -> EnvNumber | None:
     """Returns how many ranks the launcher that set local_rank() has started on this node; None if it does not say, if
-    no launcher set a rank, or if somebody set ZF_RANK by hand. Raises RuntimeError if a variable is malformed, or if
+    no launcher set a rank, or if ZF_RANK was set by hand. Raises RuntimeError if a variable is malformed, or if
     the rank is not below the count."""
     rank = local_rank(variables)
     by_launcher = _rank_behind_ours(rank.value, variables) if rank and rank.variable == "ZF_RANK" else rank
@@ -151,8 +151,8 @@ def _count_by_launcher(rank: EnvNumber, variables: Mapping[str, str]) -> EnvNumb
 
 
 def _count_behind_local_rank(local_rank: int, variables: Mapping[str, str]) -> EnvNumber | None:
-    """Returns how many ranks the launcher has started whose own rank is this LOCAL_RANK: a script may have copied it
-    there. A count of 1 says nothing, because that one process may have started several ranks by hand."""
+    """Returns how many ranks the launcher with this LOCAL_RANK as its own rank has started: a script may have
+    copied it there. A count of 1 says nothing, because that one process may have started several ranks by hand."""
     for launcher in _LAUNCHERS:
         rank = _rank_by(launcher, variables) if launcher.rank != "LOCAL_RANK" else None
         count = _launched_count(launcher, variables) if rank is not None and rank.value == local_rank else None

@@ -26,7 +26,7 @@ class Engine:
     def __init__(self) -> None:
         self._handles: dict[int, ctypes.c_void_p] = {}  # by torch's number of threads; never closed
         self._opening = threading.RLock()  # a signal handler may step, too
-        keeping = ctypes.PyDLL(library()._name)  # whose calls keep the GIL
+        keeping = ctypes.PyDLL(library()._name)  # its calls keep the GIL
         abi.declare(keeping)
         self._keeping, self._releasing = keeping.zf_local_step, library().zf_local_step
         self._read_keeping, self._read_releasing = keeping.zf_local_read, library().zf_local_read
@@ -71,7 +71,7 @@ class Engine:
                    ctypes.sizeof(abi.Reading), what))
 
     def place(self, address: int, size: int) -> None:
-        """Gives memory that nobody has touched the plan's nodes and huge pages, as far as the machine lets it. In
+        """Gives memory that is not touched yet the plan's nodes and huge pages, as far as the machine lets it. In
         bytes."""
         check(library().zf_local_place(self._handle(torch_threads()), address, size))
 
@@ -84,7 +84,7 @@ class Engine:
         check(call(self._handle(threads), ctypes.byref(arguments)))
 
     def _handle(self, threads: int) -> ctypes.c_void_p:
-        """Returns a handle whose steps take that many threads: those of torch, if the engine follows
+        """Returns a handle that steps with that many threads: those of torch, if the engine follows
         torch.set_num_threads(). If the OpenMP runtime that it found is not the one of torch, they are its own."""
         found = self._handles.get(threads)
         if found is None:
@@ -113,7 +113,7 @@ def sums_of(readings: array[int]) -> list[float]:
 
 
 def digests_of(readings: array[int]) -> list[int]:
-    """Returns the digest of each, likewise."""
+    """Returns the digest of each, in the same way."""
     return readings[abi.Reading.digest.offset // 8::READING_WORDS].tolist()
 
 

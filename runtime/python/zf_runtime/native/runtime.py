@@ -50,7 +50,7 @@ class Runtime:
     follows, too.
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
-    until close(). They keep the memory alive: after close() they hold the last values, and nobody reads what is
+    until close(). They keep the memory alive: after close() they hold the last values, and nothing reads what is
     written to them. New views are then refused.
 
     Threads. Any thread may call submit, set_group, stats and the views. One thread at a time may wait. Call close last.
@@ -120,7 +120,7 @@ class Runtime:
         return self.numpy(group, views.moments_kind(abi.MOMENT_1, moment_set))
 
     def exp_avg_sq(self, group: int, moment_set: int = 0) -> np.ndarray:
-        """Returns the second moments, likewise."""
+        """Returns the second moments, as exp_avg() does the first."""
         return self.numpy(group, views.moments_kind(abi.MOMENT_2, moment_set))
 
     def grads(self, group: int, buffer: int = 0) -> np.ndarray:

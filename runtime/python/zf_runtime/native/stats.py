@@ -35,7 +35,7 @@ class Stats:
     narrow_note: str  #: why a thread of this process may still have the whole home; "" if none has
     narrowed_threads: int  #: threads of this process that got (or share) the training CPUs when it was opened
     home_threads: int  #: the right number of threads on the whole home; 0 if ZF_BINDING did not tell
-    training_threads: int  #: likewise on the training CPUs
+    training_threads: int  #: the same on the training CPUs
 
 
 def stats_of(raw: abi.Stats) -> Stats:

@@ -19,7 +19,7 @@ class TorchThreads:
 
     def follow(self, stats: Stats, cpus_before: set[int]) -> bool:
         """Gives torch as many threads as training has, if the process was narrowed and torch still has the number that
-        `zf-tune exec` set for the whole home. Another number was chosen by somebody, and stays. `cpus_before`: those of
+        `zf-tune exec` set for the whole home. Another number was chosen by the user, and stays. `cpus_before`: those of
         the calling thread before the runtime was opened. Returns whether training keeps all CPUs of the home, and only
         threads are divided, because neighbours share the CPUs."""
         shares = stats.narrowed_threads > 0 and os.sched_getaffinity(0) == cpus_before
@@ -31,7 +31,7 @@ class TorchThreads:
         return shares
 
     def go_back(self, cpus_before: set[int], shares: bool) -> None:
-        """Takes that back after a close, unless somebody changed the number since. Does nothing while another runtime
+        """Takes that back after a close, unless the number was changed since. Does nothing while another runtime
         keeps the process narrow: the close of that one takes it back. `cpus_before`: those of the calling thread before
         the close, which then still has them. `shares`: what follow() returned for this runtime."""
         self._sharing -= shares

@@ -81,7 +81,7 @@ def attach(folder: str, updates: int) -> None:
         return f"the recorder failed: {type(error).__name__}: {error}"
 
     def guarded(watch: Callable[[], None]) -> Callable[[], None]:
-        """Returns a function whose faults end the recording, not the job's import."""
+        """Returns a function that, if it fails, ends the recording, not the job's import."""
         def call() -> None:
             try:
                 watch()

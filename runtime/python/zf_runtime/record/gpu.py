@@ -7,7 +7,7 @@ from typing import Any
 
 class KernelCount:
     """Counts the kernels from start() to stop(): those of all training steps between them. Does nothing if there is no
-    CUDA, or if somebody else profiles."""
+    CUDA, or if the job profiles."""
 
     def __init__(self) -> None:
         self._profiler: Any = None
@@ -28,7 +28,7 @@ class KernelCount:
         try:
             profiler.start()
             self._profiler = profiler
-        except RuntimeError:  # somebody else profiles
+        except RuntimeError:  # the job profiles
             pass
 
     def stop(self) -> None:

@@ -19,7 +19,7 @@ from .workload import WARM_UP, Replay, Seen, TooLittle, workload_of
 #: One update in so many has its backward replayed; one in so many runs alone, where the optimizer runs beside training.
 REPLAY_EVERY, ALONE_EVERY = 4, 2
 REPLAYS = 4
-#: The update whose kernels are counted.
+#: The kernels of this update are counted.
 PROFILED = WARM_UP + 1
 
 
@@ -40,7 +40,7 @@ class Recorder:
         self._kernels = KernelCount()
         self._thread: int | None = None  # the job's: the one of the first backward
         self._in_backward = False
-        self._stepping: int | None = None  # the optimizer whose step() was called, by identity
+        self._stepping: int | None = None  # the optimizer that steps, by identity
         self._step_begin_ns = 0
         self._counted: set[int] = set()  # parameters of the present update, by identity
         self._refusal = ""
@@ -78,7 +78,7 @@ class Recorder:
         setattr(owner, name, changed)
 
         def undo() -> None:
-            if getattr(owner, name) is changed:  # else somebody has wrapped it since: it does nothing from now on
+            if getattr(owner, name) is changed:  # else the job has wrapped it since: it does nothing from now on
                 setattr(owner, name, original)
 
         self._undo.append(undo)

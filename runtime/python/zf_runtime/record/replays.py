@@ -24,7 +24,7 @@ def openmp() -> Any:
 
 
 def noticing_functions() -> list[tuple[Any, str]]:
-    """Returns the owners and names of functions after whose call the job would notice a backward that runs twice: they
+    """Returns the owners and names of functions by which a job notices a backward that runs twice: they
     hook tensors that are no leaves, or (as checkpoints do) what the graph saves."""
     import torch
 
@@ -36,7 +36,7 @@ def noticing_functions() -> list[tuple[Any, str]]:
 
 def leaves_of(tensors: list[Any]) -> list[Any]:
     """Returns the tensors that a backward would give gradients to. Returns an empty list if it must not run twice,
-    because somebody would notice: by a hook on a leaf, or by an autograd function of the job's own."""
+    because the job would notice: by a hook on a leaf, or by an autograd function of the job's own."""
     from torch.autograd.function import BackwardCFunction
 
     leaves, seen = [], set()

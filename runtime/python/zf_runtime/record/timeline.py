@@ -58,7 +58,7 @@ class Timeline:
              blocked_ns: int | None = None) -> None:
         """step_ns, blocked_ns: None if they are the time between begin and end."""
         if self._present is None:
-            self._present = Update(begin_ns, disturbed=True)  # nobody saw it begin
+            self._present = Update(begin_ns, disturbed=True)  # it began before the recording
         update, took_ns = self._present, end_ns - begin_ns
         update.step_ns += took_ns if step_ns is None else step_ns
         update.blocked_ns += took_ns if blocked_ns is None else blocked_ns
@@ -67,7 +67,7 @@ class Timeline:
         self._stepped = True
 
     def waited(self, end_ns: int, step_ns: int) -> None:
-        """Says that the recorder waited for the optimizer after a step, whose time is known now. The next update begins
+        """Says that the recorder waited for the optimizer after a step; its time is known now. The next update begins
         at end_ns, and is alone."""
         if self._present is not None:
             self._present.step_ns = step_ns

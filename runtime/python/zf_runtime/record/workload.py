@@ -15,7 +15,7 @@ LEAST_UPDATES = 3
 #: the first of these still allocate, compile and warm caches
 WARM_UP = 2
 
-# The estimates of docs/workload.md, for jobs whose GPU this recorder cannot look into.
+# The estimates of docs/workload.md, for jobs on a GPU that this recorder cannot look into.
 LAUNCH_NS = 6000
 HOST_BYTES_PER_PARAM = 14
 COPY_BYTES_PER_PARAM = 2

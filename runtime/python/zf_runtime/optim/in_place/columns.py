@@ -17,11 +17,11 @@ _grad, _pointer = attrgetter("grad"), torch.Tensor.data_ptr
 
 
 class Columns:
-    """What was found of the regular parameters: tensors without a subclass, of fp32, bf16 and fp16, whose gradients
-    and moments have the same strides."""
+    """What was found of the regular parameters: tensors without a subclass, of fp32, bf16 and fp16, with gradients
+    and moments of the same strides."""
 
     def __init__(self, parts: Parts, states: list[dict[str, Any]], before: Columns | None):
-        """before: the former columns, whose parts are among these."""
+        """before: the former columns; their parts are among these."""
         self.parts, self.states = parts, states
         self._values = list(chain.from_iterable(map(dict.values, states)))  # held, so that no id is used again
         self._value_ids = list(map(id, self._values))

@@ -39,7 +39,7 @@ class Counts:
         return self._kept[2].get(id(count), -1)
 
     def values(self) -> list[float]:
-        """Returns what all counts are now, whoever has written them."""
+        """Returns what all counts are now, also if the program has written them."""
         found: list[float] = []
         for block in self._kept[0]:
             found += block.tolist()

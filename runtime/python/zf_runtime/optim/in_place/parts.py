@@ -20,7 +20,7 @@ class Parts:
         self.index: list[int] = []  # in the order of param_groups
         self.group: list[int] = []
         self.params: list[Any] = []
-        self.written: list[Any] = []  # tensors whose version a step raises
+        self.written: list[Any] = []  # a step raises their versions
         self.held: list[Any] = []  # tensors that must live until the step is done
         self.types: list[int] = []  # the types and the format of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there

@@ -79,8 +79,8 @@ def master_of(param: Any, low: Any) -> Any:
 
 
 def numbers(param: Any, number: int) -> tuple[int, Ranges]:
-    """Returns the number of the first element that is here, for a parameter whose first element has this number, and
-    the ranges behind it whose elements do not follow on in the whole: those of a shard along another dimension than the
+    """Returns the number of the first element that is here, for a parameter that begins with this number, and
+    the ranges behind it that do not follow on in the whole: those of a shard along another dimension than the
     first. Positions count in the shard."""
     if not (hasattr(param, "_local_tensor") and hasattr(param, "placements")):
         return number, ()

@@ -1,4 +1,4 @@
-"""Knows the optimizers whose steps run beside training: another one may be over the same parameters."""
+"""Knows the optimizers with steps that run beside training: another one may be over the same parameters."""
 
 from __future__ import annotations
 

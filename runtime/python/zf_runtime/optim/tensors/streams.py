@@ -3,7 +3,7 @@
 A stream does what it is given in order, beside the caller. An event is reached when all is done that its stream was
 given before. On the CPU the caller's own stream does everything at once, and a side stream is a thread.
 
-Whoever gives work to a stream keeps alive what that work reads, until an event after it."""
+The code that gives work to a stream keeps alive what that work reads, until an event after it."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _serve(work: queue.SimpleQueue[list[Callable[[], None]]], stream: ThreadStre
         for each in given:
             try:
                 each()
-            except BaseException as error:  # whoever waits for the next event gets it
+            except BaseException as error:  # the next wait for an event raises it
                 stream.error = error
 
 
