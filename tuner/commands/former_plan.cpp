@@ -32,6 +32,10 @@ std::optional<struct stat> status_of(const std::filesystem::path& path) {
   throw_errno(errno, path.string(), "choose another -o FILE");
 }
 
+bool is_same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 /// Returns the plan at `path`; absent if it cannot be read as a plan.
 std::optional<Plan> plan_at(const std::filesystem::path& path) {
   try {
@@ -44,7 +48,7 @@ std::optional<Plan> plan_at(const std::filesystem::path& path) {
 Occupant occupant_of(const std::filesystem::path& name, const struct stat& former) {
   const auto status = status_of(name);
   if (!status) return {Occupant::Kind::nothing};
-  if (status->st_dev == former.st_dev && status->st_ino == former.st_ino) return {Occupant::Kind::former};
+  if (is_same_file(*status, former)) return {Occupant::Kind::former};
   const auto plan = plan_at(name);
   if (!plan || !belongs_to_this_user(name, status->st_uid)) return {Occupant::Kind::foreign};
   return {Occupant::Kind::plan, measurements_of(*plan)};
@@ -62,7 +66,7 @@ bool is_same_entry(const std::filesystem::path& one, const std::filesystem::path
   struct stat of_one = {};
   struct stat of_other = {};
   return ::lstat(one.c_str(), &of_one) == 0 && ::lstat(other.c_str(), &of_other) == 0 &&
-         of_one.st_dev == of_other.st_dev && of_one.st_ino == of_other.st_ino;
+         is_same_file(of_one, of_other);
 }
 
 }  // namespace
@@ -147,9 +151,15 @@ void FormerPlan::replace_older_plan() {
 }
 
 void FormerPlan::rename() {
+  const auto before = status_of(path_);
   if (std::rename(path_.c_str(), name_->c_str()) != 0) {
-    throw_errno(errno, format_text("cannot move {} to {}", path_.string(), name_->string()),
-                "choose another -o FILE");
+    const int error = errno;
+    const auto there = status_of(*name_);
+    // NFS may answer ENOENT to a rename that is done.
+    if (!before || !there || !is_same_file(*before, *there) || status_of(path_)) {
+      throw_errno(error, format_text("cannot move {} to {}", path_.string(), name_->string()),
+                  "choose another -o FILE");
+    }
   }
   was_renamed_ = true;
 }

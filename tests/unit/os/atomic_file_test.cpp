@@ -31,12 +31,11 @@
 #include "base/error.hpp"
 #include "os/file.hpp"
 #include "refuse_call.hpp"
+#include "rename_answers.hpp"
 #include "tree.hpp"
 
 namespace {
 
-/// What rename() answers after it has done its work, as NFS may; 0: nothing else.
-int rename_answers = 0;
 /// What fsync() of a folder answers; 0: the truth.
 int folder_sync_answers = 0;
 
@@ -47,12 +46,7 @@ int fail_with(int error) {
 
 }  // namespace
 
-// These take the place of the C library's in this program.
-extern "C" int rename(const char* from, const char* to) noexcept {
-  const long result = ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
-  return result == 0 && rename_answers != 0 ? fail_with(rename_answers) : static_cast<int>(result);
-}
-
+// It takes the place of the C library's in this program.
 extern "C" int fsync(int fd) {
   struct stat status = {};
   const bool is_folder = ::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode);
@@ -602,7 +596,7 @@ TEST(AtomicFile, AFailedLastRenameLeavesNothing) {
   }
 }
 
-TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
+TEST(AtomicFile, ATemporaryFileThatAnotherProcessRemovedIsSaid) {
   TestFolder folder;
   const auto state = folder.path() / "state";
   expect_done([&] {
@@ -613,7 +607,7 @@ TEST(AtomicFile, ATemporaryFileThatSomebodyRemovedIsSaid) {
       file.commit();
       ADD_FAILURE() << "the file is gone";
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("somebody has removed .state.tmp"));
+      EXPECT_THAT(error.what(), HasSubstr("another process has removed .state.tmp"));
     }
   });
   if (IsSkipped()) return;

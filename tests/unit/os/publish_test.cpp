@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
+#include "rename_answers.hpp"
 #include "tree.hpp"
 
 namespace zf {
@@ -53,6 +54,15 @@ TEST_F(Publish, WhatIsThereIsReplacedAndWhatAKilledOneLeftIsGone) {
   publish_text_file(target, "old");
   write_text_file_atomically(run / ".4711.json.tmp", "half of");
   publish_text_file(target, "new");
+  EXPECT_EQ(read_text_file(target), "new");
+  EXPECT_EQ(files_in_folder(), 1u);
+}
+
+TEST_F(Publish, ARenameThatIsDoneThoughItFailedIsDone) {
+  publish_text_file(target, "old");
+  rename_answers = ENOENT;
+  EXPECT_NO_THROW(publish_text_file(target, "new"));
+  rename_answers = 0;
   EXPECT_EQ(read_text_file(target), "new");
   EXPECT_EQ(files_in_folder(), 1u);
 }
