@@ -238,9 +238,13 @@ class DeepSpeed(FrameworkTest):
     def test_two_ranks_of_the_real_launcher_give_the_same_bits(self):
         """In stage 3 parameters are gathered one by one. Where they are not, DeepSpeed up to 0.19.7 waits only for the
         last of several gathers, and over gloo an earlier one may still run: docs/deepspeed.md, "Trouble"."""
-        case = {"steps": 12, "clip": 0.5, "kill_at": 5}
-        for said in self.train_two_ranks([case | {"stage": 2}, case | {"stage": 3, "sequential": True}]):
-            self.assert_same_bits(said, restarts=1)
+        case, moving = {"steps": 12, "clip": 0.5, "kill_at": 5}, {"steps": 12, "clip": 0.1}
+        moves = ["moments"], ["halved moments", "by deepspeed"], ["masters", "gradients"]
+        cases = [case | {"stage": 2}, case | {"stage": 3, "sequential": True}]
+        cases += [moving | {"stage": 2, "dtype": "bf16", "moves": what} for what in moves]
+        cases += [moving | {"stage": 3, "sequential": True, "moves": what} for what in moves]
+        for said in self.train_two_ranks(cases):
+            self.assert_same_bits(said, restarts=int(said["case"]["kill_at"] is not None))
 
     def test_two_ranks_of_stage_3_give_the_same_bits_in_many_runs(self):
         case = {"stage": 3, "sequential": True, "steps": 12, "clip": 0.5, "kill_at": 5}
