@@ -15,6 +15,7 @@ from ..native import abi
 from ..native.cuda import HostRegistration
 from ..native.group import Group
 from ..native.runtime import Runtime
+from ..native.scalars import Scalars
 from .frames import is_running
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -88,7 +89,7 @@ class Noted(NamedTuple):
     """A step that submit() hands over."""
 
     slot: Slot
-    scalars: tuple[Any, ...]  #: the members of zf_scalars, which have the step's number, too
+    scalars: Scalars
 
 
 class FlatArena:
@@ -142,7 +143,7 @@ class FlatArena:
         """Returns the slot of these master parameters; None if they lie elsewhere."""
         return self._at.get(params.data_ptr())
 
-    def step(self, slot: Slot, scalars: tuple[Any, ...], grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
+    def step(self, slot: Slot, scalars: Scalars, grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
         """Does a step of a partition, or notes it in mode late. Gradients that lie elsewhere are copied into the arena,
         and so are moments."""
         self.wait()
@@ -154,7 +155,7 @@ class FlatArena:
         if self.mode == "wait":
             self.submit(0)
             self.wait()
-        moved_threads.look(scalars[-1])
+        moved_threads.look(scalars.step)
 
     def adopt(self, slot: Slot, moments: Sequence[torch.Tensor | None]) -> None:
         """Copies moments that lie elsewhere into the arena: a checkpoint was loaded, or the program gave them other
@@ -185,7 +186,7 @@ class FlatArena:
                 slot.param.data = slot.master
                 self.masters_written()
 
-    def note(self, slot: Slot, scalars: tuple[Any, ...]) -> None:
+    def note(self, slot: Slot, scalars: Scalars) -> None:
         """Remembers a step of a partition for submit()."""
         if self.before_first_step is not None:
             first, self.before_first_step = self.before_first_step, None

@@ -6,6 +6,7 @@ import ctypes
 import functools
 from typing import Any
 
+from ..native.scalars import Scalars
 from . import local_step
 from .local_step import Settings, Tensors
 from .powers import Powers
@@ -20,11 +21,11 @@ class Call:
         self._adamw = adamw
 
     @functools.cached_property
-    def scalars(self) -> tuple[Any, ...]:
+    def scalars(self) -> Scalars:
         return self.scaled(1.0)
 
-    def scaled(self, grad_scale: float) -> tuple[Any, ...]:
-        """Returns the members of zf_scalars for a step that multiplies each gradient."""
+    def scaled(self, grad_scale: float) -> Scalars:
+        """Returns the factors of a step that multiplies each gradient."""
         return local_step.scalars(self.powers, self._adamw, self.told[2], grad_scale)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from ..binding import moved_threads
 from ..errors import ZfError
 from ..native import abi, local_calls
-from ..native.scalars import fp32, need_finite
+from ..native.scalars import Scalars, fp32, need_finite
 from ..optim.tensors.eligibility import TYPES
 from .powers import Powers
 
@@ -82,8 +82,8 @@ class Settings(NamedTuple):
     bias_correction: bool
 
 
-def scalars(powers: Powers, adamw: bool, settings: Settings, grad_scale: float = 1.0) -> tuple[Any, ...]:
-    """Returns the members of zf_scalars for the step that has made these powers. DeepSpeed ignores a weight decay below
+def scalars(powers: Powers, adamw: bool, settings: Settings, grad_scale: float = 1.0) -> Scalars:
+    """Returns the factors of the step that has made these powers. DeepSpeed ignores a weight decay below
     0."""
     need_finite(lr=settings.lr, beta1=powers.betas[0], beta2=powers.betas[1], eps=settings.eps,
                 weight_decay=settings.weight_decay)
@@ -92,12 +92,12 @@ def scalars(powers: Powers, adamw: bool, settings: Settings, grad_scale: float =
     if bias1 <= 0 or bias2 <= 0:
         raise ZfError(f"step {powers.step} with betas {beta1:g} and {beta2:g} has no bias correction: steps count from "
                       "1 on, and a beta is less than 1 in fp32")
-    return (beta1, 1 - beta1, beta2, 1 - beta2, settings.eps, 1 / fp32(math.sqrt(bias2)), -rate / bias1,
-            -rate * decay if adamw else decay, grad_scale, abi.ADAMW if adamw else abi.ADAM, 0, powers.step)
+    return Scalars(beta1, 1 - beta1, beta2, 1 - beta2, settings.eps, 1 / fp32(math.sqrt(bias2)), -rate / bias1,
+                   -rate * decay if adamw else decay, grad_scale, abi.ADAMW if adamw else abi.ADAM, 0, powers.step)
 
 
 def step(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor,
-         scalars: tuple[Any, ...], counter: ctypes.c_float) -> None:
+         scalars: Scalars, counter: ctypes.c_float) -> None:
     """Steps tensors that refusal() has taken. The counter grows by 1 then."""
     grads = grads.contiguous()  # as DeepSpeed's operator reads them
     tensor = abi.Tensor(p=params.data_ptr(), g=grads.data_ptr(), state=(exp_avg.data_ptr(), exp_avg_sq.data_ptr()),

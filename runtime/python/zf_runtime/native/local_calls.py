@@ -7,10 +7,10 @@ import functools
 import threading
 import warnings
 from array import array
-from typing import Any
 
 from . import abi
 from .library import check, library
+from .scalars import Scalars
 
 # Taking the GIL back can take 5 ms if another Python thread computes. Fewer elements than these are stepped so quickly
 # that the GIL is kept.
@@ -31,7 +31,7 @@ class Engine:
         self._keeping, self._releasing = keeping.zf_local_step, library().zf_local_step
         self._read_keeping, self._read_releasing = keeping.zf_local_read, library().zf_local_read
 
-    def step(self, tensors: array[int], scalars: list[tuple[Any, ...]], counters: array[int], elements: int,
+    def step(self, tensors: array[int], scalars: list[Scalars], counters: array[int], elements: int,
              threads: int, ranges: array[int]) -> None:
         """Steps all tensors, or none and raises ZfError.
 

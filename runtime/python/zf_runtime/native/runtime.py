@@ -14,6 +14,7 @@ from . import abi, checks, views
 from .group import Group
 from .handle import Handle
 from .library import check, library
+from .scalars import Scalars
 from .stats import Stats
 
 if TYPE_CHECKING:
@@ -186,14 +187,14 @@ class Runtime:
         self._groups[group] = settings
 
     def submit(self, groups: Sequence[int] | None = None, *, buffer: int = 0, grad_scale: float = 1.0,
-               step: int = 0, scalars: Sequence[tuple[Any, ...]] | None = None,
+               step: int = 0, scalars: Sequence[Scalars] | None = None,
                scalars_of: Sequence[int] | None = None) -> int:
         """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
 
         buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
         step: the step's number, from 1, for the bias correction; 0: each group's next.
-        scalars: the members of zf_scalars, each in a tuple: factors in the place of the groups' settings, with the
-        step's number and grad_scale. scalars_of: for each group the index of its scalars; None: one for each.
+        scalars: factors in the place of the groups' settings, with the step's number and grad_scale. scalars_of: for
+        each group the index of its scalars; None: one for each.
         groups and scalars_of may be an array("I"), which takes the least time.
         Raises ZfBusy if a group's last submission with this buffer is not done; then nothing is submitted."""
         fields: dict[str, Any] = {"grad_scale": grad_scale, "step": _number("step", step)}

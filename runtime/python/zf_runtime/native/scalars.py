@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ZfError
 from . import abi
 
 
-def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: float = 1.0) -> tuple[Any, ...]:
-    """Returns the members of zf_scalars for the step that makes `count` from count - 1.
+class Scalars(NamedTuple):
+    """The members of zf_scalars in their order. zf_runtime.h has their meaning."""
+
+    beta1: float
+    one_minus_beta1: float
+    beta2: float
+    one_minus_beta2: float
+    eps: float
+    inv_sqrt_bias2: float
+    step_size: float
+    decay: float
+    grad_scale: float
+    mode: int
+    seed: int
+    step: int
+
+
+def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: float = 1.0) -> Scalars:
+    """Returns the factors of the step that makes `count` from count - 1.
 
     group: a param_group. decoupled: AdamW's weight decay. grad_scale multiplies every gradient. The formulas are
     those of docs/arithmetic.md."""
@@ -25,9 +42,9 @@ def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: fl
     if bias1 == 0 or bias2 <= 0:
         raise ZfError(f"a parameter's step is {count - 1:g}: Adam's bias correction needs counts from 0 on; "
                       "set state[parameter][\"step\"] to 0 or more")
-    return (beta1, 1 - beta1, beta2, 1 - beta2, eps, bias2 ** -0.5, -lr / bias1,
-            -lr * decay if decoupled else decay, scale, abi.ADAMW if decoupled else abi.ADAM,
-            int(group.get("seed", 0)) % 2**64, int(count))
+    return Scalars(beta1, 1 - beta1, beta2, 1 - beta2, eps, bias2 ** -0.5, -lr / bias1,
+                   -lr * decay if decoupled else decay, scale, abi.ADAMW if decoupled else abi.ADAM,
+                   int(group.get("seed", 0)) % 2**64, int(count))
 
 
 def need_finite(**settings: float) -> None:

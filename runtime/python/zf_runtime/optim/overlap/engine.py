@@ -17,7 +17,7 @@ from torch.optim.optimizer import _global_optimizer_post_hooks
 
 from ...errors import ZfError, ZfWorkerDied
 from ...native.runtime import Runtime
-from ...native.scalars import scalars
+from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.streams import Device
 from ..tensors.versions import raise_versions
@@ -346,7 +346,7 @@ class OverlapEngine:
         shares = live.shares_of(places, order)
         counts = live.arena.counts.tolist()
         kinds: dict[tuple[int, float], int] = {}
-        factors: list[tuple[Any, ...]] = []
+        factors: list[Scalars] = []
         scalars_of = []
         for place in (place for share in shares for place in share.places):
             key = (id(place.settings), counts[place.index])

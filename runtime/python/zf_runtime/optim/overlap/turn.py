@@ -17,12 +17,12 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from ...errors import ZfError
 from ...native.runtime import Runtime
+from ...native.scalars import Scalars
 from ..tensors.hashing import kind
 from ..tensors.latch import Latch
 from ..tensors.priority import yield_to_the_job
@@ -56,7 +56,7 @@ class Share:
 class Turn:
     """One step of some parameters, from begin() until its end."""
 
-    def __init__(self, number: int, shares: list[Share], buffer: int, scalars: list[tuple[Any, ...]],
+    def __init__(self, number: int, shares: list[Share], buffer: int, scalars: list[Scalars],
                  scalars_of: list[int], sources: list[Event], readers: dict[torch.device, Event], *,
                  is_late: bool):
         """scalars, scalars_of: as in Runtime.submit(), for the places of all shares in their order. After the events
