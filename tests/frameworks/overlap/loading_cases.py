@@ -106,6 +106,36 @@ class Loading(case.AdamWTest):
                         self.step(*both, number)
                     self.assert_bits(self.all_of(*own), self.all_of(*twin))
 
+    def test_a_state_that_the_program_keeps_while_it_begins_anew(self):
+        """A state_dict() has the memory of the state: what it has stays when the optimizer is emptied."""
+        def loaded_empty(_, optimizer):
+            saved = optimizer.state_dict()
+            optimizer.load_state_dict({**saved, "state": {}})
+            optimizer.load_state_dict(saved)
+
+        def cleared(step, optimizer):
+            saved = optimizer.state_dict()
+            optimizer.state.clear()
+            step()
+            optimizer.load_state_dict(saved)
+
+        def put_back(step, optimizer):
+            kept = dict(optimizer.state)
+            optimizer.state.clear()
+            step()
+            optimizer.state.clear()
+            optimizer.state.update(kept)
+
+        for mode, change in itertools.product(case.MODES, (loaded_empty, cleared, put_back)):
+            with self.subTest(change.__name__, mode=mode):
+                ours, theirs = self.made(mode, *KINDS[0]), self.made(None, *KINDS[0])
+                for model, optimizer in (ours, theirs):
+                    optimizer.state_dict()
+                    change(lambda model=model, optimizer=optimizer: self.step(model, optimizer, 4), optimizer)
+                moments = [self.all_of(*both)[1] for both in (ours, theirs)]
+                self.assert_bits(*moments)
+                self.assertGreater(moments[0][0]["exp_avg"].abs().sum(), 0)
+
     def test_states_that_the_program_exchanges(self):
         """Without a load: in `state` itself."""
         def exchanged(model, state):

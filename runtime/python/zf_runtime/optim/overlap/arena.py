@@ -99,7 +99,10 @@ class Place:
 
     def is_own(self, name: str) -> bool:
         """Returns whether a tensor of `entry` has still this memory: a program may give it another, by `.data`."""
-        return name not in self._layouts or layout(self.entry[name]) == self._layouts[name]
+        return self._is_own(name, self.entry[name])
+
+    def _is_own(self, name: str, value: Any) -> bool:
+        return name not in self._layouts or layout(value) == self._layouts[name]
 
     def holds(self, name: str, value: torch.Tensor) -> bool:
         """Returns whether a tensor is this place's own memory of that name, laid out as here."""
@@ -108,11 +111,19 @@ class Place:
 
     def reset(self) -> None:
         """Begins anew, as a parameter that was never stepped. No step may run."""
+        self._give_away()
         self.exp_avg.zero_()
         self.exp_avg_sq.zero_()
         self.count.zero_()
         self.set_master(self.param.detach())
         self.digest, self.loaded, self.is_shown, self.entry = None, None, False, {}
+
+    def _give_away(self) -> None:
+        """Gives the tensors of `entry` memory of their own: a state_dict() that the program keeps has them."""
+        while self.entry:
+            name, value = self.entry.popitem()
+            if isinstance(value, torch.Tensor) and self._is_own(name, value):
+                value.data = value.clone()
 
     def forget_low_bits(self) -> None:
         """Makes the parameter the master if that is split: `state` does not show its low bits. No step may run."""

@@ -27,8 +27,8 @@ def show(place: Place, state: State) -> None:
 
 def take_edits(places: Iterable[Place], every: Iterable[Place], state: State) -> None:
     """Takes what the program has done to `state`. If it has edited one of these places, every place is looked at: one
-    may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for moments of
-    another shape than their parameter."""
+    may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for moments or
+    masters of another shape than their parameter."""
     if any(_is_edited(place, state) for place in places):
         take_entries([(place, state.get(place.param)) for place in every if _is_edited(place, state)], state)
 
@@ -86,11 +86,11 @@ def _take_entry(place: Place, entry: dict[str, Any]) -> None:
 
 
 def check_shapes(entries: dict[torch.Tensor, Any]) -> None:
-    """Raises ZfError for moments of another shape than their parameter."""
+    """Raises ZfError for moments or masters of another shape than their parameter."""
     for param, entry in entries.items():
-        for name in ("exp_avg", "exp_avg_sq"):
+        for name in ("exp_avg", "exp_avg_sq", "master", "low"):
             given = entry.get(name)
-            if given is not None and given.shape != param.shape:
+            if isinstance(given, torch.Tensor) and given.shape != param.shape:
                 raise ZfError(f"{name} of a parameter has shape {tuple(given.shape)}, and the parameter "
                               f"{tuple(param.shape)}: give it a state of its own shape, or remove its state to begin "
                               "anew")
