@@ -4,6 +4,7 @@ In bf16 and fp32, DeepSpeed up to 0.19.7 does not say so, and 0.19.8 names no co
 
 from __future__ import annotations
 
+import atexit
 import functools
 import time
 from typing import Any
@@ -57,3 +58,4 @@ def announce_skipped_steps(zero: Any) -> None:
 
     zero.step = noted_step
     wrap(zero, ("destroy",), skipped.say)
+    atexit.register(skipped.say)  # most programs do not destroy their engine
