@@ -71,18 +71,18 @@ bool is_same_entry(const std::filesystem::path& one, const std::filesystem::path
 
 }  // namespace
 
-int measurements_of(const Plan& plan) {
+Measurements measurements_of(const Plan& plan) {
   std::set<std::pair<int, int>> visits;
   for (const Sample& sample : plan.evidence.samples) visits.emplace(sample.candidate, sample.round);
-  std::size_t count = visits.size();
+  std::size_t runs = 0;
   if (plan.trial) {
-    for (const TrialCandidate& candidate : plan.trial->candidates) count += candidate.runs.size();
+    for (const TrialCandidate& candidate : plan.trial->candidates) runs += candidate.runs.size();
   }
-  return static_cast<int>(count);
+  return {static_cast<int>(visits.size() + runs), runs == 0 && plan.evidence.isa == kSimulated};
 }
 
 std::optional<std::filesystem::path> name_for_former(
-    const std::filesystem::path& path, int measurements,
+    const std::filesystem::path& path, const Measurements& measurements,
     const std::function<Occupant(const std::filesystem::path&)>& occupant_of) {
   std::array<Occupant, kMoreNames + 1> occupants;
   for (int i = 0; i <= kMoreNames; ++i) {
@@ -91,7 +91,8 @@ std::optional<std::filesystem::path> name_for_former(
     if (occupant.kind == Occupant::Kind::former) return old_name(path, i);
   }
   const Occupant& old = occupants.front();
-  if (old.kind == Occupant::Kind::plan && old.measurements <= measurements) return old_name(path, 0);
+  if (old.kind == Occupant::Kind::plan && !measurements.are_fewer_than(old.measurements))
+    return old_name(path, 0);
   for (int i = 0; i <= kMoreNames; ++i) {
     if (occupants.at(static_cast<std::size_t>(i)).kind == Occupant::Kind::nothing) return old_name(path, i);
   }
@@ -104,8 +105,8 @@ void FormerPlan::look(const Plan* next) {
   if (!status || !has_content(path_)) return;
   const auto plan = plan_at(path_);
   is_plan_ = plan.has_value();
-  const int measurements = plan ? measurements_of(*plan) : 0;
-  if (plan && (measurements == 0 || (next != nullptr && *plan == *next))) return;
+  const Measurements measurements = plan ? measurements_of(*plan) : Measurements();
+  if (plan && (measurements.count == 0 || (next != nullptr && *plan == *next))) return;
   name_ = name_for_former(path_, measurements,
                           [&](const std::filesystem::path& name) { return zf::occupant_of(name, *status); });
   if (name_) return;

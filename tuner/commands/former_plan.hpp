@@ -11,9 +11,19 @@
 
 namespace zf {
 
-/// Returns how many measurements a plan rests on: the visits of its sweep, and the runs of the user's own job
-/// in its trial.
-int measurements_of(const Plan& plan);
+/// The visits of a plan's sweep, and the runs of the user's own job in its trial.
+struct Measurements {
+  int count = 0;
+  bool are_simulated = false;
+
+  /// A plan with any real measurement is worth more than one with simulated ones alone.
+  bool are_fewer_than(const Measurements& other) const {
+    return are_simulated != other.are_simulated ? are_simulated : count < other.count;
+  }
+};
+
+/// Returns the measurements that a plan rests on.
+Measurements measurements_of(const Plan& plan);
 
 /// The file that has a name which a former plan could get.
 struct Occupant {
@@ -24,15 +34,15 @@ struct Occupant {
     foreign,  ///< cannot be read as a plan, or is another user's: it is never replaced
   };
   Kind kind = Kind::nothing;
-  int measurements = 0;  ///< of a plan
+  Measurements measurements = {};  ///< of a plan
 };
 
-/// Returns the name for the plan at `path`, which rests on so many measurements: NAME.old, unless a foreign
+/// Returns the name for the plan at `path`, which rests on these measurements: NAME.old, unless a foreign
 /// file or a plan with more measurements has that name; then the first of NAME.old.1 to NAME.old.9 that
 /// nothing has. Returns the name that the plan already has, if it has one of these. Absent: none is free.
 /// Pure.
 std::optional<std::filesystem::path> name_for_former(
-    const std::filesystem::path& path, int measurements,
+    const std::filesystem::path& path, const Measurements& measurements,
     const std::function<Occupant(const std::filesystem::path&)>& occupant_of);
 
 /// The file at the name of a new plan, if it must be kept: a plan that rests on measurements, or a file that

@@ -27,8 +27,8 @@ using testing::HasSubstr;
 using Kind = Occupant::Kind;
 
 /// Returns the name that a plan of so many measurements gets among these occupants; "none" if it gets none.
-std::string name_among(const std::map<std::string, Occupant>& occupants, int measurements) {
-  const auto name = name_for_former("d/p.json", measurements, [&](const std::filesystem::path& path) {
+std::string name_among(const std::map<std::string, Occupant>& occupants, int count, bool simulated = false) {
+  const auto name = name_for_former("d/p.json", {count, simulated}, [&](const std::filesystem::path& path) {
     const auto found = occupants.find(path.string());
     return found == occupants.end() ? Occupant() : found->second;
   });
@@ -36,17 +36,23 @@ std::string name_among(const std::map<std::string, Occupant>& occupants, int mea
 }
 
 std::map<std::string, Occupant> all_taken() {
-  std::map<std::string, Occupant> occupants{{"d/p.json.old", {Kind::plan, 9}}};
-  for (int i = 1; i <= 9; ++i) occupants["d/p.json.old." + std::to_string(i)] = {Kind::plan, 1};
+  std::map<std::string, Occupant> occupants{{"d/p.json.old", {Kind::plan, {9}}}};
+  for (int i = 1; i <= 9; ++i) occupants["d/p.json.old." + std::to_string(i)] = {Kind::plan, {1}};
   return occupants;
 }
 
 TEST(NameForFormer, IsOldUnlessThatIsWorthMore) {
   EXPECT_EQ(name_among({}, 5), "d/p.json.old");
-  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, 0}}}, 5), "d/p.json.old");
-  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, 5}}}, 5), "d/p.json.old");
-  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, 6}}}, 5), "d/p.json.old.1");
+  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, {0}}}}, 5), "d/p.json.old");
+  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, {5}}}}, 5), "d/p.json.old");
+  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, {6}}}}, 5), "d/p.json.old.1");
   EXPECT_EQ(name_among({{"d/p.json.old", {Kind::foreign}}}, 5), "d/p.json.old.1");
+}
+
+TEST(NameForFormer, AMeasuredOneIsNotReplacedByASimulatedOne) {
+  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, {5}}}}, 99, true), "d/p.json.old.1");
+  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, {5, true}}}}, 99, true), "d/p.json.old");
+  EXPECT_EQ(name_among({{"d/p.json.old", {Kind::plan, {99, true}}}}, 5), "d/p.json.old");
 }
 
 TEST(NameForFormer, ANumberedOneIsNeverReplaced) {
@@ -68,13 +74,16 @@ TEST(NameForFormer, IsTheOneThatAKilledProcessGaveIt) {
 
 TEST(MeasurementsOf, CountsVisitsAndRunsOfTheJob) {
   Plan plan = make_plan();
-  EXPECT_EQ(measurements_of(plan), 3 + 3);
+  EXPECT_EQ(measurements_of(plan).count, 3 + 3);
   plan.evidence.samples.push_back(plan.evidence.samples.back());
-  EXPECT_EQ(measurements_of(plan), 3 + 3) << "two samples of one visit";
+  EXPECT_EQ(measurements_of(plan).count, 3 + 3) << "two samples of one visit";
   plan.trial.reset();
-  EXPECT_EQ(measurements_of(plan), 3);
+  EXPECT_EQ(measurements_of(plan).count, 3);
+  EXPECT_FALSE(measurements_of(plan).are_simulated);
+  plan.evidence.isa = kSimulated;
+  EXPECT_TRUE(measurements_of(plan).are_simulated);
   plan.evidence.samples.clear();
-  EXPECT_EQ(measurements_of(plan), 0);
+  EXPECT_EQ(measurements_of(plan).count, 0);
 }
 
 class KeepsFormerPlan : public testing::Test {
