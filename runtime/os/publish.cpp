@@ -34,7 +34,8 @@ void require_ownership(const FileDescriptor& fd, const std::filesystem::path& fo
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     throw Error(Exit::runtime_error, format_text("{}: others may write in it", folder.string()),
-                format_text("chmod 755 {}", folder.string()));
+                (status.st_mode & S_ISVTX) != 0 ? "name a file in a folder in which only you may write"
+                                                : format_text("chmod 755 {}", folder.string()));
   }
 }
 

@@ -90,9 +90,11 @@ TEST_F(Publish, FolderThatOthersMayWriteInIsRefused) {
   fs::create_directory(run);
   for (const auto writers : {fs::perms::group_write, fs::perms::others_write}) {
     fs::permissions(run, fs::perms::owner_all | writers);
-    expect_refused("others may write");
+    expect_refused("others may write in it; chmod 755");
     EXPECT_TRUE(fs::is_empty(run));
   }
+  fs::permissions(run, fs::perms::all | fs::perms::sticky_bit);  // as /tmp, which must stay so
+  expect_refused("others may write in it; name a file in a folder in which only you may write");
 }
 
 TEST_F(Publish, FolderThatUsersCannotReadIsRefused) {
