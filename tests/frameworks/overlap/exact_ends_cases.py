@@ -1,5 +1,6 @@
 """In mode exact what would train on old parameters is refused, and a killed optimizer changes no bit. Costs 4 s."""
 
+import concurrent.futures
 import gc
 import os
 import random
@@ -29,7 +30,7 @@ class Refused(Case):
         loss_of(model, 0).backward()
         optimizer.step()
         loss = bare(1)
-        with self.assertRaisesRegex(ZfError, r"bias of Linear of shape \(33,\) got a gradient.*synchronize"):
+        with self.assertRaisesRegex(ZfError, r"weight of Linear of shape \(33, 10\) got a gradient.*synchronize"):
             loss.backward()
         optimizer.synchronize()
         optimizer.zero_grad()
@@ -60,6 +61,26 @@ class Refused(Case):
         optimizer.step()
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             loss.backward()
+
+    def test_a_graph_of_which_nobody_sees_the_backward_begin(self):
+        """It starts from edges, or in another thread."""
+        def by_edges(loss):
+            torch.autograd.backward([torch.autograd.graph.get_gradient_edge(loss)], [torch.ones_like(loss)])
+
+        def in_a_thread(loss):
+            with concurrent.futures.ThreadPoolExecutor(1) as threads:
+                threads.submit(loss.backward).result()
+
+        for backward in (by_edges, in_a_thread):
+            model = make_model()
+            optimizer = self.ours(model.parameters(), "exact")
+            for step in range(2):
+                kept = model[2].bias.sum()
+                loss_of(model, step).backward()
+                optimizer.step()
+            with self.assertRaisesRegex(ZfError, r"of shape \(7,\) got a gradient.*synchronize"):
+                backward(kept)
+            optimizer.synchronize()
 
     def test_a_write_that_nobody_sees_while_the_step_is_running(self):
         """Through an array that the program keeps: it stays, as the warning says."""

@@ -12,10 +12,12 @@ import warnings
 import torch
 import zf_runtime
 from exact import Case, is_under_way, loss_of, make_model, plan, values_of
+from graphs_jobs import GRAPHS
 from reads_jobs import JOBS, Context, Passing
 from zf_runtime.optim.overlap import compiled, reads
 
 STEPS = 5
+EVERY = {**JOBS, **{("graph", name): job for name, job in GRAPHS.items()}}
 
 
 def modes():
@@ -65,8 +67,8 @@ class Reads(Case):
         warnings.filterwarnings("ignore", message=".*(torch.jit|weight_norm)")
 
     def test_every_job_finds_what_it_finds_with_off(self):
-        self.assertGreaterEqual(len(JOBS), 120)
-        for name, job in JOBS.items():
+        self.assertGreaterEqual(len(EVERY), 120)
+        for name, job in EVERY.items():
             with self.subTest(name):
                 wanted, _ = trained(job, "off")
                 for _ in range(int(os.environ.get("ZF_READS", "1"))):

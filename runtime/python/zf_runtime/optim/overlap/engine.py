@@ -21,7 +21,7 @@ from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.streams import Device
 from ..tensors.versions import raise_versions
-from . import compiled, ddp_hook
+from . import compiled, ddp_hook, graphs
 from .arena import Arena, Place, first_numbers, refuse, refuse_settings
 from .gates import Order, is_closed_to_us
 from .opened import Opened, Wanted, end, unhook
@@ -229,10 +229,19 @@ class OverlapEngine:
         """Waits for the whole step."""
         self._finish()
 
-    def backward_begins(self) -> None:
-        """Waits for all parameters. A parameter that was used unseen gets no gradient: see _arrived()."""
-        if self.opened is not None and self.opened.is_here:
-            self.opened.overlap.wait_unseen()
+    def backward_begins(self, roots: Any) -> None:
+        """Waits for the whole step. Raises ZfError if what was built since then has read a parameter unseen. roots: of
+        the graph."""
+        live = self.opened
+        if live is None or not live.is_here:
+            return
+        turn, unseen = live.overlap.unseen()
+        if turn is not None and unseen:
+            read = graphs.read_since(turn.first_node, roots)
+            for place in unseen:
+                if id(place.param) in read:
+                    raise self._was_read_unseen(place)
+        self._finish()
 
     def before_forward(self, module: torch.nn.Module, params: Sequence[torch.Tensor]) -> None:
         """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""
@@ -272,15 +281,18 @@ class OverlapEngine:
         place = live.arena.of.get(param) if live is not None and live.is_here else None
         if live is None or place is None:
             return
-        if live.overlap.is_under_way(place):
-            name = self._order.names.get(id(param), "") if self._order is not None else ""
-            raise ZfError(f"{name or 'a parameter'} of shape {tuple(param.shape)} got a gradient of a forward that had "
-                          "not waited for its last step: it was read unseen, such as in a C++ extension. Call "
-                          "optimizer.synchronize() before such a forward, or use overlap=\"off\"")
+        if live.overlap.is_under_way(place):  # nothing has seen this backward begin
+            raise self._was_read_unseen(place)
         if id(param) not in self._averaged:
             live.gradients.arrived(place, self._wants_norm)
             if live.gradients.has_new:
                 self._watch()
+
+    def _was_read_unseen(self, place: Place) -> ZfError:
+        name = self._order.names.get(id(place.param), "") if self._order is not None else ""
+        return ZfError(f"{name or 'a parameter'} of shape {tuple(place.param.shape)} got a gradient of a forward that "
+                       "had not waited for its last step: it was read unseen, such as in a C++ extension. Call "
+                       "optimizer.synchronize() before such a forward, or use overlap=\"off\"")
 
     def listen_to(self, ddp: torch.nn.Module) -> None:
         """Takes the gradients of a DistributedDataParallel when they are averaged."""

@@ -48,7 +48,7 @@ class Reads(TorchFunctionMode):
 
     def __init__(self, waiter: Any):
         """waiter: has wait_for(places), which returns those that need no wait any more, is_done(place),
-        wait_for_all() and backward_begins()."""
+        wait_for_all() and backward_begins(roots)."""
         super().__init__()
         self._waiter = weakref.ref(waiter)
         self._owner = os.getpid()
@@ -138,7 +138,7 @@ class Reads(TorchFunctionMode):
 
     def _look_at_call(self, func: Any, args: Any, kwargs: Any) -> None:
         if func in _BACKWARD:
-            self._backward_begins()
+            self._backward_begins(args[0] if args else (kwargs or {}).get("tensors", (kwargs or {}).get("outputs")))
         else:
             self._look(args)
             if kwargs:
@@ -168,10 +168,10 @@ class Reads(TorchFunctionMode):
         with torch._C.DisableTorchFunctionSubclass():
             self._look([value.as_subclass(torch.Tensor)])
 
-    def _backward_begins(self) -> None:
+    def _backward_begins(self, roots: Any) -> None:
         waiter = self._waiter()
         if waiter is not None:
-            waiter.backward_begins()
+            waiter.backward_begins(roots)
 
     def _wait_for_all(self) -> None:
         waiter = self._waiter()

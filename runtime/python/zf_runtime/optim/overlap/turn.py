@@ -27,6 +27,7 @@ from ..tensors.hashing import kind
 from ..tensors.latch import Latch
 from ..tensors.priority import yield_to_the_job
 from ..tensors.streams import REACHED, Device, Event, Reading, Stream
+from . import graphs
 from .arena import Arena, Place
 from .timeline import Timeline
 
@@ -63,6 +64,7 @@ class Turn:
         `sources` the gradients are in the arena. After the events `readers` nobody reads the old parameters. is_late:
         nothing is sent before `publishing` is set."""
         self.number = number
+        self.first_node = graphs.now()  # of autograd, that is built since
         self.shares = shares
         self.places = [place for share in shares for place in share.places]
         self.share_of = {id(place): share for share in shares for place in share.places}
@@ -238,12 +240,10 @@ class Overlap:
                 share.not_waited_for.discard(id(place))
         return [place for place in places if self.is_done(place)]
 
-    def wait_unseen(self) -> None:
-        """Waits for all parameters. Those that were not seen to be used stay under way: see is_under_way()."""
+    def unseen(self) -> tuple[Turn | None, list[Place]]:
+        """Returns the last turn, and which of its parameters nobody has waited for."""
         turn = self.follower.turn
-        if turn is not None:
-            for share in turn.shares:
-                self._wait_for_share(turn, share)
+        return turn, [] if turn is None else [place for place in turn.places if self.is_under_way(place)]
 
     def is_done(self, place: Place) -> bool:
         """Returns whether a parameter needs no wait any more, on any stream."""
