@@ -2,8 +2,10 @@
 25 s. ZF_READS is how often each job runs."""
 
 import copy
+import functools
 import os
 import pickle
+import random
 import signal
 import threading
 import unittest
@@ -11,6 +13,7 @@ import warnings
 
 import torch
 import zf_runtime
+from case import interrupts
 from exact import Case, is_under_way, loss_of, make_model, plan, values_of
 from graphs_jobs import GRAPHS
 from reads_jobs import JOBS, Context, Passing
@@ -164,6 +167,45 @@ class Modes(Case):
             values_of(model)
         optimizer.synchronize()
         self.assertEqual(modes(), [])
+
+    def test_an_interrupt_leaves_the_modes_of_the_program(self):
+        """At each line while ours comes and goes, and by signals at random."""
+        model, optimizer = self.stepped()
+        optimizer.synchronize()
+        ours = optimizer._engine._reads
+
+        def comes_and_goes():
+            ours.begin(optimizer._engine.opened.arena.places)
+            ours.end()
+            ours.leave()
+
+        device, own = torch.device("cpu"), [Passing(), Passing()]
+        with device, own[0], own[1]:
+            before = modes()
+            self.assertEqual(len(before), 3)
+            draw = random.Random(5)
+            ways = [functools.partial(interrupts.at_line, line) for line in range(1, interrupts.lines_of(
+                comes_and_goes))]
+            ways += [functools.partial(interrupts.by_signal, draw.uniform(0, 1e-4)) for _ in range(200)]
+            self.assertGreater(len(ways), 230)
+            for number, interrupted in enumerate(ways):
+                interrupted(comes_and_goes)
+                self.assertEqual([mode for mode in modes() if mode is not ours], before, number)
+                comes_and_goes()
+                self.assertEqual(modes(), before, number)
+                self.assertEqual(ours._threads, set(), number)
+        self.assertEqual(modes(), [])
+        loss_of(model, 2)
+        self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0)
+
+    def test_an_interrupt_of_a_read_that_waits_leaves_none_of_ours(self):
+        for line in range(1, 60):
+            model, optimizer = self.stepped()
+            interrupts.at_line(line, lambda model=model: values_of(model))
+            optimizer.synchronize()
+            optimizer.close()
+            self.assertEqual(modes(), [], line)
+            self.assertEqual(len(torch.nn.modules.module._global_forward_pre_hooks), 0, line)
 
     def test_a_child_of_a_fork_has_none(self):
         self.stepped()

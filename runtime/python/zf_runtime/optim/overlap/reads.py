@@ -10,12 +10,15 @@ docs/torch.md lists what is not seen."""
 
 from __future__ import annotations
 
+import collections
 import functools
+import operator
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -41,6 +44,7 @@ _CALLING = {_T.apply_, _T.map_, _T.map2_}
 _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
+_CALL = operator.methodcaller("__call__")
 
 
 class Reads(TorchFunctionMode):
@@ -53,7 +57,6 @@ class Reads(TorchFunctionMode):
         self._waiter = weakref.ref(waiter)
         self._owner = os.getpid()
         self._threads: set[int] = set()  # in which it may lie on the stack
-        self._is_inside = False  # its own handler
         self._places: dict[int, list[Place]] = {}  # by the storage in which a tensor of theirs lies
         self._left: dict[int, Place] = {}  # by id
 
@@ -100,7 +103,7 @@ class Reads(TorchFunctionMode):
             return False
         if _is_on_the_stack(self):
             _take_out(lambda mode: mode is self)
-        if not self._is_inside and torch._C._current_graph_task_id() == -1:
+        if self.is_of_this_thread and torch._C._current_graph_task_id() == -1 and not self._is_inside():
             self._threads.discard(threading.get_ident())
         if self._threads:
             self._threads &= sys._current_frames().keys()  # those that live
@@ -125,16 +128,19 @@ class Reads(TorchFunctionMode):
                 self._left.pop(id(place), None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        try:
-            self._is_inside = True
-            if self._left and self._owner == os.getpid():
-                if _runs_other_code(func, types):
-                    self._wait_for_all()
-                elif func not in WITHOUT_VALUES:
-                    self._look_at_call(func, args, kwargs)
-            return func(*args, **(kwargs or {}))
-        finally:
-            self._is_inside = False
+        if self._left and self._owner == os.getpid():
+            if _runs_other_code(func, types):
+                self._wait_for_all()
+            elif func not in WITHOUT_VALUES:
+                self._look_at_call(func, args, kwargs)
+        return func(*args, **(kwargs or {}))
+
+    def _is_inside(self) -> bool:
+        """Returns whether this thread is in the handler above."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and (frame.f_code is not _HANDLER or frame.f_locals["self"] is not self):
+            frame = frame.f_back
+        return frame is not None
 
     def _look_at_call(self, func: Any, args: Any, kwargs: Any) -> None:
         if func in _BACKWARD:
@@ -179,6 +185,9 @@ class Reads(TorchFunctionMode):
             waiter.wait_for_all()
 
 
+_HANDLER = Reads.__torch_function__.__code__
+
+
 def _runs_other_code(func: Any, types: Iterable[Any]) -> bool:
     """Returns whether a call runs code of the program's own, in which nothing is seen."""
     if func in _CALLING or any(getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH
@@ -194,28 +203,32 @@ def _storage_of(tensor: torch.Tensor) -> int:
     return number
 
 
+def _stack() -> list[Any]:
+    """Returns the modes of this thread, the lowest first."""
+    return [torch._C._get_function_stack_at(at) for at in range(torch._C._len_torch_function_stack())]
+
+
 def _is_on_the_stack(mode: Any) -> bool:
-    return any(torch._C._get_function_stack_at(at) is mode for at in range(torch._C._len_torch_function_stack()))
+    return any(each is mode for each in _stack())
 
 
 def _put_lowest(mode: Any) -> None:
-    above = _popped()
-    while above and isinstance(above[-1], DeviceContext) and _device_lies_lowest():
-        torch._C._push_on_torch_function_stack(above.pop())
-    torch._C._push_on_torch_function_stack(mode)
-    for each in reversed(above):
-        torch._C._push_on_torch_function_stack(each)
+    stack, at = _stack(), 0
+    while at < len(stack) and isinstance(stack[at], DeviceContext) and _device_lies_lowest():
+        at += 1
+    _replace(stack, [*stack[:at], mode, *stack[at:]])
 
 
 def _take_out(unwanted: Any) -> None:
-    for each in reversed(_popped()):
-        if not unwanted(each):
-            torch._C._push_on_torch_function_stack(each)
+    stack = _stack()
+    _replace(stack, [each for each in stack if not unwanted(each)])
 
 
-def _popped() -> list[Any]:
-    """Empties the stack. Returns what was there, the highest first."""
-    return [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
+def _replace(stack: list[Any], by: list[Any]) -> None:
+    """Replaces the modes of this thread in one call, which runs no Python code: Ctrl-C comes before or after it."""
+    calls = [torch._C._pop_torch_function_stack for _ in stack]
+    calls += [functools.partial(torch._C._push_on_torch_function_stack, mode) for mode in by]
+    collections.deque(map(_CALL, calls), maxlen=0)
 
 
 @functools.cache
