@@ -12,6 +12,7 @@ import weakref
 
 import torch
 from exact import Case, batch, loss_of, make_model, values_of
+from graphs_jobs import IS_SEEN
 from zf_runtime import ZfError
 from zf_runtime.optim.overlap import opened
 
@@ -65,7 +66,8 @@ class Refused(Case):
     def test_a_graph_of_which_nobody_sees_the_backward_begin(self):
         """It starts from edges, or in another thread."""
         def by_edges(loss):
-            torch.autograd.backward([torch.autograd.graph.get_gradient_edge(loss)], [torch.ones_like(loss)])
+            edge = torch.autograd.graph.get_gradient_edge(loss)
+            torch.autograd.backward([edge if IS_SEEN else loss], [torch.ones(())])
 
         def in_a_thread(loss):
             with concurrent.futures.ThreadPoolExecutor(1) as threads:

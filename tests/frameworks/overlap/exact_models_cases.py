@@ -166,7 +166,7 @@ class Models(Case):
                     for step in range(5):
                         optimizer.zero_grad()
                         inputs, targets = batch(step)
-                        torch.nn.functional.mse_loss(model(inputs.to(dtype)), targets.to(dtype)).backward()
+                        torch.nn.functional.mse_loss(model(inputs.to(dtype)).float(), targets).backward()
                         optimizer.step()
                     optimizer.synchronize()
                     return values_of(model) + [optimizer.state[param]["exp_avg_sq"].clone()
