@@ -24,6 +24,23 @@ STEPS = 5
 EVERY = {**JOBS, **{("graph", name): job for name, job in GRAPHS.items()}}
 
 
+#: Attributes.
+WITHOUT_VALUES = ("shape", "dtype", "device", "grad", "is_leaf", "requires_grad", "_version", "ndim", "layout", "grad_fn",
+                  "nbytes", "itemsize", "is_sparse", "is_cuda", "is_meta", "retains_grad")
+
+
+class Recording(torch.overrides.TorchFunctionMode):
+    """Keeps what is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = set()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls.add(func)
+        return func(*args, **(kwargs or {}))
+
+
 def modes():
     return [torch._C._get_function_stack_at(at) for at in range(torch._C._len_torch_function_stack())]
 
@@ -103,23 +120,48 @@ class Modes(Case):
         return model, optimizer
 
     def test_what_reads_no_values_does_not_wait(self):
-        model, optimizer = self.stepped()
-        model.zero_grad()
-        optimizer.zero_grad()
-        for param in model.parameters():
-            found = (param.shape, param.dtype, param.device, param.grad, param.is_leaf, param.requires_grad,
-                     param.size(), param.stride(), param.numel(), param.dim(), param.is_contiguous(), param._version,
-                     len(param), param.ndim, param.layout, param.grad_fn)
-            self.assertIsNone(found[3])
-            param.grad = torch.zeros_like(param)
-            param.grad = None
+        """The optimizer process stands still. What waits all the same waits 20 s at most."""
+        def calls(param):
+            for name in WITHOUT_VALUES:
+                getattr(param, name)
+            for make in (torch.empty_like, torch.zeros_like, torch.ones_like, torch.rand_like, torch.randn_like):
+                make(param)
+            torch.full_like(param, 0.5), torch.randint_like(param, 3), param.new_full((2,), 0.5)
+            param.new_empty(2), param.new_zeros(2), param.new_ones(2), param.new_empty_strided((2,), (1,))
+            torch.empty_strided((2,), (1,))
+            param.size(), param.stride(), param.numel(), param.dim(), param.is_contiguous(), len(param)
+            param.element_size(), param.get_device(), param.storage_offset()
+            param.grad = torch.ones_like(param)
+            del param.grad
             param.requires_grad_(True)
             param.requires_grad = True
             param.register_hook(lambda gradient: gradient)
-        self.assertTrue(optimizer._engine._reads.is_waiting)
-        self.assertEqual(len(optimizer._engine._reads._left), 4)
-        float(model[0].bias.sum())
+            param.register_post_accumulate_grad_hook(lambda param: None)
+
+        model, optimizer = self.stepped()
+        scalar = model[2].bias.detach()[0]
+        optimizer.zero_grad()
+        loss_of(model, 2).backward()
+        pid = optimizer.runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        goes_on = threading.Timer(20, os.kill, (pid, signal.SIGCONT))
+        goes_on.start()
+        try:
+            optimizer.step()
+            model.zero_grad()
+            optimizer.zero_grad()
+            with Recording() as recorded:
+                for param in model.parameters():
+                    calls(param)
+            self.assertEqual((reads.WITHOUT_VALUES | reads.FILLING) - recorded.calls, set(), "they were not called")
+            self.assertEqual(len(optimizer._engine._reads._left), 4)
+        finally:
+            goes_on.cancel()
+            os.kill(pid, signal.SIGCONT)
+        float(model[0].bias.detach().sum())
         self.assertEqual(len(optimizer._engine._reads._left), 3)
+        torch.full_like(model[0].bias, scalar)
+        self.assertEqual(len(optimizer._engine._reads._left), 2)
 
     def test_it_leaves_the_stack_with_the_last_wait(self):
         model, _ = self.stepped()

@@ -11,6 +11,7 @@ import threading
 import types
 import warnings
 
+import numpy
 import torch
 import torch.utils.checkpoint
 import torch.utils.dlpack
@@ -211,6 +212,15 @@ LOOKS = {
         copy.deepcopy(c.w).detach()], "copied flat": lambda c: clones(copy.copy(c.model).parameters()),
     "dlpack": lambda c: [torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(c.w.detach())).clone()],
     "storage": lambda c: [list(c.w.untyped_storage())], "address": lambda c: [ctypes.string_at(c.w.data_ptr(), 64)],
+    "an array of a kept view": lambda c: [c.views[0].numpy().tolist(), numpy.asarray(c.views[1]).tolist()],
+    "memory of a kept view": lambda c: [bytes(memoryview(c.views[0].numpy())), c.views[1].untyped_storage().tolist()],
+    "dlpack of a kept view": lambda c: [torch.from_dlpack(c.views[0]).clone()],
+    "a capsule of a kept view": lambda c: [torch.utils.dlpack.from_dlpack(c.views[0].__dlpack__()).clone()],
+    "numpy's dlpack of a kept view": lambda c: [numpy.from_dlpack(c.views[0]).tolist()],
+    "the storage of a kept view": lambda c: [
+        ctypes.string_at(c.views[0].untyped_storage().data_ptr(), 64), list(c.views[1].untyped_storage())],
+    "the address of a kept view": lambda c: [ctypes.string_at(c.views[0].data_ptr(), 64)],
+    "filled with it": lambda c: [torch.full_like(c.kept[2], c.views[1][0]), c.w.new_full((2,), c.row[0])],
     "functional_call": lambda c: [
         torch.func.functional_call(c.model, dict(c.model.named_parameters()), (c.x,)).detach()],
     "functional_call of views": lambda c: [torch.func.functional_call(c.model, c.saved, (c.x,))],
@@ -306,6 +316,9 @@ WRITES = {
         c.data, lambda d: torch.mul(d, 0.9, out=d)), "renormed": lambda c: each(
         c.kept[::2], lambda p: p.copy_(torch.renorm(p, 2, 0, 0.3))), "exchanged": lambda c: each(
         c.kept, lambda p: p.copy_(p.flip(0))), "numpy": lambda c: set_item(c.w.detach().numpy(), 0, 0.125),
+    "an array of a kept view": lambda c: set_item(c.views[0].numpy(), 0, 0.125),
+    "dlpack of a kept view": lambda c: torch.from_dlpack(c.views[0])[1].fill_(0.125).sum() and None,
+    "the address of a kept view": lambda c: ctypes.memset(c.views[0].data_ptr(), 0, 64) and None,
     "a storage": lambda c: set_item(c.kept[1].untyped_storage(), 3, 0),
     "converted": lambda c: c.model.double().float(),
     "decayed by hand": lambda c: each(c.kept, lambda p: p.mul_(1 - 0.01)),

@@ -33,11 +33,15 @@ _T = torch.Tensor
 WITHOUT_VALUES = {
     _T.requires_grad_, _T.size, _T.stride, _T.numel, _T.dim, _T.is_contiguous, _T.__len__, _T.register_hook,
     _T.register_post_accumulate_grad_hook, torch.empty_like, torch.zeros_like, torch.ones_like,
+    torch.rand_like, torch.randn_like, torch.empty_strided, _T.new_empty, _T.new_zeros, _T.new_ones,
+    _T.new_empty_strided,
     _T.element_size, _T.get_device, _T.storage_offset,
     _T.grad.__set__, _T.grad.__delete__, _T.requires_grad.__set__,
     *(getattr(_T, name).__get__ for name in ("shape", "dtype", "device", "grad", "is_leaf", "requires_grad",
                                              "_version", "ndim", "layout", "grad_fn", "nbytes", "itemsize", "is_sparse",
                                              "is_cuda", "is_meta", "retains_grad"))}
+#: They read no values of their first argument.
+FILLING = {torch.full_like, _T.new_full, torch.randint_like}
 #: They call what the program gives them.
 _CALLING = {_T.apply_, _T.map_, _T.map2_}
 #: There nothing is seen, and any parameter may be read.
@@ -146,7 +150,7 @@ class Reads(TorchFunctionMode):
         if func in _BACKWARD:
             self._backward_begins(args[0] if args else (kwargs or {}).get("tensors", (kwargs or {}).get("outputs")))
         else:
-            self._look(args)
+            self._look(args[1:] if func in FILLING else args)
             if kwargs:
                 self._look(kwargs.values())
 
