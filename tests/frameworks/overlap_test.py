@@ -45,12 +45,12 @@ class Overlap(FrameworkTest):
         self.run_cases("interrupt_cases")
 
     def test_the_next_forward_hides_the_step_and_changes_no_bit(self):
-        """Costs 14 s: mode exact."""
+        """Costs 18 s: mode exact."""
         self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_models_cases", "exact_ends_cases",
-                       "rare_cases")
+                       "exact_code_cases", "rare_cases")
 
     def test_every_use_of_a_parameter_waits(self):
-        """Costs 25 s: 140 small jobs, each with the bits of overlap="off"."""
+        """Costs 30 s: 170 small jobs, each with the bits of overlap="off"."""
         self.run_cases("reads_cases")
 
     def test_each_wait_is_needed_on_a_device(self):

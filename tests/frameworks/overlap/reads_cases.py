@@ -25,8 +25,8 @@ EVERY = {**JOBS, **{("graph", name): job for name, job in GRAPHS.items()}}
 
 
 #: Attributes.
-WITHOUT_VALUES = ("shape", "dtype", "device", "grad", "is_leaf", "requires_grad", "_version", "ndim", "layout", "grad_fn",
-                  "nbytes", "itemsize", "is_sparse", "is_cuda", "is_meta", "retains_grad")
+WITHOUT_VALUES = ("shape", "dtype", "device", "grad", "is_leaf", "requires_grad", "_version", "ndim", "layout",
+                  "grad_fn", "nbytes", "itemsize", "is_sparse", "is_cuda", "is_meta", "retains_grad")
 
 
 class Recording(torch.overrides.TorchFunctionMode):
