@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+_IS_AVAILABLE = torch.distributed.is_available()
+
 
 def is_ddp(module: torch.nn.Module) -> bool:
-    return torch.distributed.is_available() and isinstance(module, torch.nn.parallel.DistributedDataParallel)
+    return _IS_AVAILABLE and isinstance(module, torch.nn.parallel.DistributedDataParallel)
 
 
 _listeners: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()  # of our hooks

@@ -253,8 +253,8 @@ class OverlapEngine:
             if not self._reads.is_of_this_thread or is_closed_to_us(module):
                 self._finish()
             else:
-                of = live.arena.of
-                self._reads.wait_for([of[param] for param in params if param in of])
+                by_id = live.arena.by_id
+                self._reads.wait_for([by_id[id(param)] for param in params if id(param) in by_id])
         if torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
             live.gradients.begin()
         self._rest_if_idle(live)

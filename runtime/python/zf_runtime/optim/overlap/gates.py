@@ -119,5 +119,5 @@ def is_closed_to_us(module: torch.nn.Module) -> bool:
     """Returns whether a module's forward may read parameters unseen that are not its own, or must not
     find a TorchFunctionMode: it would show in a trace."""
     return (isinstance(module, torch.jit.ScriptModule) or (isinstance(module, _ASKING) and not module.training)
-            or torch._C._get_tracing_state() is not None or hasattr(module, "_orig_mod")
+            or torch._C._get_tracing_state() is not None or "_orig_mod" in module._modules
             or getattr(module, "_compiled_call_impl", None) is not None)

@@ -47,6 +47,7 @@ _CALLING = {_T.apply_, _T.map_, _T.map2_}
 #: There nothing is seen, and any parameter may be read.
 _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
+_OPERATIONS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 _CALL = operator.methodcaller("__call__")
 
@@ -192,13 +193,12 @@ class Reads(TorchFunctionMode):
 _HANDLER = Reads.__torch_function__.__code__
 
 
-def _runs_other_code(func: Any, types: Iterable[Any]) -> bool:
+def _runs_other_code(func: Any, types: Sequence[Any]) -> bool:
     """Returns whether a call runs code of the program's own, in which nothing is seen."""
-    if func in _CALLING or any(getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH
-                               for kind in types):
+    if func in _CALLING or (types and any(
+            getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH for kind in types)):
         return True
-    return (isinstance(func, (torch._ops.OperatorBase, torch._ops.OpOverloadPacket))
-            and not str(func).startswith(("aten.", "prims.", "profiler.")))
+    return isinstance(func, _OPERATIONS) and not str(func).startswith(("aten.", "prims.", "profiler."))
 
 
 def _storage_of(tensor: torch.Tensor) -> int:

@@ -233,12 +233,15 @@ class Overlap:
         turn = self.follower.turn
         if turn is None:
             return list(places)
+        done = []
         for place in places:
             share = turn.share_of.get(id(place))
             if share is not None:
                 self._wait_for_share(turn, share)
                 share.not_waited_for.discard(id(place))
-        return [place for place in places if self.is_done(place)]
+            if share is None or share.event.is_done():
+                done.append(place)
+        return done
 
     def unseen(self) -> tuple[Turn | None, list[Place]]:
         """Returns the last turn, and which of its parameters nobody has waited for."""
