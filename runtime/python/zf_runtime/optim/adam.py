@@ -161,16 +161,15 @@ class AdamW(_OnHost, torch.optim.AdamW):
             ``low``. "bf16+split" does both. The last three take fp32 and bf16 parameters. Default: what the plan of
             ZF_PLAN names, else "fp32". A state of another format that is loaded is converted, to nearest.
         seed: Seed of that rounding. The bits depend on the seed, the step and the element's number alone.
-        overlap: When a step runs. "off": when step() returns, the parameters are updated; parameters on the CPU are
-            stepped in place, and if one is on a GPU, all are stepped in the process. "exact": step() hands the
-            gradients to the process and returns, and each parameter is waited for where the next forward first reads
-            it. The training is the same, bit for bit. "late": the parameters are one step old in each forward, which
-            can cost quality.
+        overlap: When a step runs. "off": when step() returns, the parameters are updated. "exact": step() hands the
+            gradients to the process and returns, and each parameter is waited for where the program first uses it. The
+            training is the same, bit for bit. "late": the parameters are one step old in each forward, which can cost
+            quality. A step is in place if all parameters are on the CPU and this is "off", or "exact" without
+            runtime_options and without a plan that has a pool of its own; else it has a process.
         clip_grad_norm: Norm to which step() clips the gradients. None: it clips nothing.
         plan: Path of the plan for the process. None: that of ZF_PLAN.
         rank: Rank in the plan. None: that of the launcher.
-        runtime_options: More keywords of Runtime for the process. With overlap="exact" and parameters on the CPU, the
-            step has a process only if this is given or the plan has a pool of its own; else it is in place.
+        runtime_options: More keywords of Runtime for the process.
     """
 
     _decoupled = True
