@@ -17,7 +17,7 @@
 #include "compare/difference.hpp"
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "study.hpp"
 #include "text/table.hpp"
 
@@ -65,8 +65,7 @@ void add_run(const Trialed& trialed, int seed, Result& result, std::mutex& mutex
     ++result.unknown;
     return;
   }
-  const Difference difference =
-      period_difference(evidence, workload, static_cast<int>(winner), static_cast<int>(*second));
+  const Difference difference = contest.difference(winner, *second);
   if (!difference.is_known()) {
     ++result.unknown;
     return;

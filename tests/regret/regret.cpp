@@ -17,7 +17,6 @@
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
 #include "search/decision.hpp"
-#include "search/judgement.hpp"
 #include "study.hpp"
 #include "text/table.hpp"
 

@@ -10,10 +10,9 @@
 #include "base/text.hpp"
 #include "compare/statistics.hpp"
 #include "search/comparisons.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "search/headroom.hpp"
 #include "search/period_levels.hpp"
-#include "search/policy.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 

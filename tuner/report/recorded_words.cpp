@@ -4,7 +4,7 @@
 
 #include "base/format.hpp"
 #include "search/comparisons.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "text/units.hpp"
 
 namespace zf {

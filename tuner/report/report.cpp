@@ -15,7 +15,7 @@
 #include "report/sides_plot.hpp"
 #include "report/verdict_plot.hpp"
 #include "search/comparisons.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "text/units.hpp"
 
 namespace zf {

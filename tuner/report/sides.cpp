@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "compare/statistics.hpp"
 #include "plan/period.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "search/period_levels.hpp"
 #include "text/units.hpp"
 

@@ -11,8 +11,8 @@
 
 namespace zf {
 
-/// Returns at most `most` splits with a risk (risk.hpp) that could be lower than that of the safest one tried
-/// by more than kSameRisk of `tie`, the least risk first. Returns none if by this reasoning none could:
+/// Returns at most `most` splits with a risk (decision.hpp) that could be lower than that of the safest one
+/// tried by more than kSameRisk of `tie`, the least risk first. Returns none if by this reasoning none could:
 /// - In one family (families.hpp), a larger pool steps faster and makes training slower. So between two tried
 ///   sizes, no risk is lower than with the faster step and the faster training of the two. If that bound is
 ///   promising, the size is proposed at which the forecast risk is least. Where training hides the step, that

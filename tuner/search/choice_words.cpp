@@ -120,7 +120,7 @@ std::string reason_for_fastest(const Evidence& evidence, const Workload& workloa
   return format_text(
       "The split \"{}\" is preferred. It takes {}. In the search its period was within {:.1f} % of the "
       "shortest that a plan can express, that of \"{}\". {}. {}",
-      winner.label, period, 100 * tie_of(evidence), fastest.label,
+      winner.label, period, 100 * tie_of(evidence.accuracy_wanted, evidence.noise_floor), fastest.label,
       preference_in_words(winner, fastest, workload), cores_in_words(winner));
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/clock.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 

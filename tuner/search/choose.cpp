@@ -1,13 +1,13 @@
 #include "search/choose.hpp"
 
 #include "search/choice_words.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "search/headroom.hpp"
 
 namespace zf {
 
 Choice choose(const Evidence& evidence, const Workload& workload, Nanoseconds telling_budget_ns) {
-  const Decision decision = decide(evidence, workload);
+  const Decision decision = decide(contest_of(evidence, workload));
   const CandidateEvidence& chosen = evidence.candidates[decision.winner];
   Choice choice;
   choice.reason = reason_of(evidence, workload, decision, telling_budget_ns);

@@ -8,7 +8,7 @@
 
 namespace zf {
 
-/// Returns what decide() chose, with the reason (choice_words.hpp) and the headroom. `telling_budget_ns` is
+/// Returns what decide() chooses, with the reason (choice_words.hpp) and the headroom. `telling_budget_ns` is
 /// that of SweepResult. Precondition: that of decide().
 Choice choose(const Evidence& evidence, const Workload& workload, Nanoseconds telling_budget_ns = 0);
 

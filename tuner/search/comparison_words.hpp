@@ -5,7 +5,7 @@
 
 #include "base/clock.hpp"
 #include "plan/trial_result.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 

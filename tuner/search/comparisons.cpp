@@ -6,8 +6,7 @@
 
 #include "base/format.hpp"
 #include "compare/statistics.hpp"
-#include "search/decision.hpp"
-#include "search/judgement.hpp"
+#include "search/contest.hpp"
 #include "search/period_levels.hpp"
 
 namespace zf {
@@ -70,18 +69,6 @@ std::optional<Nanoseconds> checked_period_ns(const Evidence& evidence, const Wor
   return std::nullopt;
 }
 
-Levels levels_of(const Trial& trial) {
-  std::vector<Visit> visits;
-  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
-    const auto& runs = trial.candidates[i].runs;
-    for (std::size_t run = 0; run < runs.size(); ++run) {
-      const double value = median(runs[run]);
-      visits.push_back({i, static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
-    }
-  }
-  return {visits, trial.candidates.size()};
-}
-
 Comparison compared(const Trial& trial, std::size_t index, std::size_t other) {
   const TrialCandidate& candidate = trial.candidates[index];
   Comparison comparison;
@@ -132,7 +119,7 @@ bool is_unbound_better(const Plan& plan) {
   const CandidateEvidence* chosen = candidate_with(evidence, plan.choice.candidate);
   if (chosen == nullptr || !is_eligible(*chosen)) return false;
   if (count_periods(evidence, chosen->id, VisitsOf::search) == 0) return false;
-  const Decision decision = decide(evidence, plan.workload);
+  const Decision decision = decide(contest_of(evidence, plan.workload));
   return decision.unbound_is_better && &evidence.candidates[decision.winner] == chosen;
 }
 

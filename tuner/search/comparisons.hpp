@@ -23,10 +23,6 @@ Comparison compared(const Evidence& evidence, const Workload& workload, int id, 
 /// Returns the period of a candidate by the visits after the choice; nothing if it has none.
 std::optional<Nanoseconds> checked_period_ns(const Evidence& evidence, const Workload& workload, int id);
 
-/// Returns the levels of a trial's runs: the median of each as a time (the reciprocal of a throughput).
-/// Blocks are repetitions.
-Levels levels_of(const Trial& trial);
-
 /// Returns how a candidate of a trial compares with another one. Both are positions in Trial::candidates.
 Comparison compared(const Trial& trial, std::size_t index, std::size_t other);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/period.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 namespace {

@@ -7,6 +7,7 @@
 #include "compare/levels.hpp"
 #include "plan/evidence.hpp"
 #include "plan/period.hpp"
+#include "search/decision.hpp"
 
 namespace zf {
 
@@ -16,13 +17,6 @@ enum class VisitsOf { search, check };
 
 /// Returns whether the sample came after the choice.
 bool came_after_choice(const Evidence& evidence, const Sample& sample);
-
-/// The times of one split, in nanoseconds.
-struct SplitTimes {
-  double period = 0;    ///< measured, without drift; or a forecast
-  double training = 0;  ///< a training step; 0 if there is no training side
-  double step = 0;      ///< our optimizer step; 0 if it is not known
-};
 
 /// The period that a visit showed.
 struct VisitPeriod {

@@ -13,7 +13,7 @@
 #include "plan/evidence.hpp"
 #include "plan/workload.hpp"
 #include "search/candidates.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 

@@ -11,7 +11,7 @@
 #include "planning/assemble.hpp"
 #include "search/choice_words.hpp"
 #include "search/choose.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "search/restriction_cost.hpp"
 #include "text/command_line.hpp"
 
@@ -105,7 +105,7 @@ Plan tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder
     limits.shared_pools = SharedPools::whole;  // the free choice may share
     choice.reason += ". " + cost_for_deepspeed(job, chosen, limits, start_ns + whole_ns);
   }
-  choice.reason += advice_of(decide(result.evidence, job.workload));
+  choice.reason += advice_of(decide(contest_of(result.evidence, job.workload)));
   if (signal == 0 && !result.cut_short && recorder != nullptr) recorder->finish();
   std::vector<std::string> warnings = job.warnings;
   for (std::string& warning : result.warnings) warnings.push_back(std::move(warning));

@@ -13,7 +13,7 @@
 #include "compare/statistics.hpp"
 #include "search/comparison_words.hpp"
 #include "search/comparisons.hpp"
-#include "search/judgement.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 namespace {
@@ -45,50 +45,22 @@ std::optional<double> best_median_except(const Trial& trial, std::size_t one) {
   return best;
 }
 
-/// Returns the runs as a contest: a run is a visit, and a repetition is a round (levels_of()).
-Contest contest_of(const Trial& trial, Mode mode) {
-  std::vector<double> errors;
-  std::vector<Contender> contenders;
-  for (const TrialCandidate& candidate : trial.candidates) {
-    Contender contender;
-    contender.eligible = may_win(candidate);
-    contender.control = candidate.control;
-    contender.shared = candidate.shared;
-    contender.pool.threads = candidate.pool_threads;
-    contenders.push_back(contender);
-    for (const std::vector<double>& run : candidate.runs) {
-      if (run.size() > 1) errors.push_back(median_error(run));
-    }
-  }
-  Contest contest{std::move(contenders), levels_of(trial), {.mode = mode}, kDefaultTie, 0};
-  contest.noise = noise_of(contest.levels, errors, contest.levels.visits(fastest_index(contest)));
-  return contest;
-}
-
 bool is_noise_known(const Contest& contest) { return contest.levels.freedom() > 0; }
 
-/// Returns the shared home if the noise hides whether `winner` is better; otherwise nothing.
-std::optional<std::size_t> home_instead_of(const Contest& contest, std::size_t winner) {
-  const auto home = control_index(contest, Control::shared);
-  if (!home || *home == winner || !is_lost_in_noise(contest, contest.levels.difference(*home, winner)))
-    return std::nullopt;
-  return home;
-}
-
-/// Says why this split won. `is_home` if it is the shared home because of the noise.
-std::string grounds_in_words(const Trial& trial, const Contest& contest, const Judgement& judgement,
-                             bool is_home) {
-  const TrialCandidate& best = trial.candidates[judgement.fastest];
-  if (is_home) {
+/// Says why this split won.
+std::string grounds_in_words(const Trial& trial, const Contest& contest, const Decision& decision) {
+  if (decision.grounds == Grounds::not_shown) {
     return format_text(
         ". Runs under the same split {}differ by {:.1f} %, and no other split was shown to be better",
         is_noise_known(contest) ? "" : "may ", 100 * contest.noise);
   }
-  if (judgement.winner != judgement.fastest) {
+  const std::size_t fastest = fastest_index(contest);
+  if (decision.winner != fastest) {
+    const TrialCandidate& best = trial.candidates[fastest];
     return format_text(
         ". It is preferred: its median is within {:.1f} % of the best that a plan can express, "
         "{:.4g} with \"{}\"",
-        100 * judgement.tie, best.median, best.label);
+        100 * tie_of(contest.accuracy, contest.noise), best.median, best.label);
   }
   const auto eligible = std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win);
   if (eligible == 1) return ". No other binding was tried";
@@ -104,26 +76,26 @@ std::string outliers_in_words(const Contest& contest) {
 }
 
 /// Returns the eligible split that is best after the winner, with that in its name; nothing if there is none.
-std::optional<Comparison> rival_of(const Trial& trial, const Contest& contest, const Judgement& judgement) {
-  const auto second = runner_up_of(contest, judgement.winner);
+std::optional<Comparison> rival_of(const Trial& trial, const Contest& contest, const Decision& decision) {
+  const auto second = runner_up_of(contest, decision.winner);
   if (!second) return std::nullopt;
-  Comparison rival = compared(trial, *second, judgement.winner);
-  rival.name = *second == judgement.fastest ? format_text("{}, which had a better median,", rival.name)
-                                            : format_text("the next best, {},", rival.name);
+  Comparison rival = compared(trial, *second, decision.winner);
+  rival.name = *second == fastest_index(contest) ? format_text("{}, which had a better median,", rival.name)
+                                                 : format_text("the next best, {},", rival.name);
   return rival;
 }
 
 /// Says how the next best split and unbound compare with the winner; that nothing is known, if so; and what
 /// to do if unbound is faster.
-std::string comparisons_in_words(const Trial& trial, const Contest& contest, const Judgement& judgement) {
-  const auto rival = rival_of(trial, contest, judgement);
+std::string comparisons_in_words(const Trial& trial, const Contest& contest, const Decision& decision) {
+  const auto rival = rival_of(trial, contest, decision);
   const auto index = control_index(contest, Control::unbound);
   std::string text;
   if ((rival || index) && !is_noise_known(contest)) {
     text += ". " + unknown_differences_in_words(trial) + ". More runs (--trials) would tell";
   } else {
     if (rival) text += ". " + comparison_in_words(*rival);
-    if (index) text += ". " + comparison_in_words(compared(trial, *index, judgement.winner));
+    if (index) text += ". " + comparison_in_words(compared(trial, *index, decision.winner));
   }
   if (!index) return text + ". Unbound was not tried";
   return is_unbound_better(trial) ? text + ". No plan can express that: run this job unbound" : text;
@@ -204,15 +176,13 @@ std::string judge_trial(Trial& trial, Mode mode) {
     const double level = contest.levels.of(i);
     trial.candidates[i].median = without_rounding_error(trial.higher_is_better ? 1 / level : level);
   }
-  Judgement judgement = judge(contest);
-  const auto home = home_instead_of(contest, judgement.winner);
-  judgement.winner = home.value_or(judgement.winner);
-  assert(contest.contenders[judgement.winner].eligible);
-  trial.winner = static_cast<int>(judgement.winner);
-  const TrialCandidate& winner = trial.candidates[judgement.winner];
+  const Decision decision = decide(contest);
+  assert(contest.contenders[decision.winner].eligible);
+  trial.winner = static_cast<int>(decision.winner);
+  const TrialCandidate& winner = trial.candidates[decision.winner];
   return format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label) +
-         grounds_in_words(trial, contest, judgement, home.has_value()) + outliers_in_words(contest) +
-         comparisons_in_words(trial, contest, judgement);
+         grounds_in_words(trial, contest, decision) + outliers_in_words(contest) +
+         comparisons_in_words(trial, contest, decision);
 }
 
 }  // namespace zf

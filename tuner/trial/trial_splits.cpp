@@ -7,8 +7,8 @@
 
 #include "base/format.hpp"
 #include "plan/process_binding.hpp"
+#include "search/contest.hpp"
 #include "search/controls.hpp"
-#include "search/decision.hpp"
 
 namespace zf {
 namespace {

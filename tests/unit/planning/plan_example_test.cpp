@@ -15,7 +15,7 @@
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "search/choose.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "../plan/make_plan.hpp"
 #include "search/choose.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 #include "trial/trial.hpp"
 
 namespace zf {

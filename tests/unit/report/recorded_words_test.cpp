@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "../plan/make_plan.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 namespace {

@@ -261,7 +261,7 @@ class Audit {
   /// The headline advises to run unbound where the reason does.
   void hold_advice() {
     const bool advised = plan_.trial ? plan_.choice.reason.find("run this job unbound") != std::string::npos
-                                     : decide(plan_.evidence, plan_.workload).unbound_is_better;
+                                     : decide(contest_of(plan_.evidence, plan_.workload)).unbound_is_better;
     seen_.advised += advised ? 1 : 0;
     EXPECT_EQ(headline_of(plan_).starts_with("Run this job unbound"), advised);
   }
@@ -351,7 +351,7 @@ TEST(Sentences, AgreeWithTheTablesUnderWhichTheyStand) {
     const Plan plan = RandomPlan(seed).make();
     SCOPED_TRACE(plan.choice.reason);
     seen.trials += plan.trial ? 1 : 0;
-    if (!plan.trial) ++seen.grounds[decide(plan.evidence, plan.workload).grounds];
+    if (!plan.trial) ++seen.grounds[decide(contest_of(plan.evidence, plan.workload)).grounds];
     Audit(plan, seen).run();
     if (seed % 100 == 0) expect_shown(plan);
   }

@@ -8,6 +8,7 @@
 
 #include "search/choice_words.hpp"
 #include "search/choose.hpp"
+#include "search/contest.hpp"
 #include "search/headroom.hpp"
 
 namespace zf {
@@ -233,11 +234,11 @@ TEST(Choose, WhereUnboundIsSurelyFasterTheAdviceSaysSoAndThePlanIsTheBestSplit) 
   const Choice choice = choose(evidence_of(pools), kWorkload);
   EXPECT_EQ(choice.pool_threads, 8) << "not the shared home, which is the slowest";
   EXPECT_THAT(choice.reason, HasSubstr("against this plan, unbound was faster: -30.0 % (-30."));
-  EXPECT_EQ(advice_of(decide(evidence_of(pools), kWorkload)),
+  EXPECT_EQ(advice_of(decide(contest_of(evidence_of(pools), kWorkload))),
             ". No plan can express that: run this job unbound");
   const Evidence tie = evidence_of({{8, 1'000'000}, {16, 995'000, 0, Control::unbound}});
   EXPECT_THAT(choose(tie, kWorkload).reason, HasSubstr("against this plan, unbound was faster: -0.5 % ("));
-  EXPECT_EQ(advice_of(decide(tie, kWorkload)), "");
+  EXPECT_EQ(advice_of(decide(contest_of(tie, kWorkload))), "");
 }
 
 /// Returns two pools that took 1.0 and 1.1 ms in the search, and these times in three rounds of visits after
@@ -257,7 +258,7 @@ Evidence estimated_evidence(Nanoseconds first_after, Nanoseconds second_after) {
 
 TEST(Choose, TheChoiceIsEstimatedByVisitsThatCameAfterIt) {
   const Evidence evidence = estimated_evidence(1'000'000, 1'050'000);
-  EXPECT_NEAR(period_difference(evidence, kWorkload, 0, 1).estimate, 0.054, 1e-3);
+  EXPECT_NEAR(contest_of(evidence, kWorkload).difference(0, 1).estimate, 0.054, 1e-3);
   EXPECT_NEAR(static_cast<double>(evidence.candidates[1].period_ns_median), 1'100'000, 1000)
       << "the table has what the choice rests on";
   EXPECT_EQ(evidence.candidates[1].step_ns_median,

@@ -1,5 +1,5 @@
 // Tests what a split loses, as the workload says and if the job differs from it.
-#include "search/risk.hpp"
+#include "search/decision.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "base/error.hpp"
 #include "search/choice_words.hpp"
 #include "search/choose.hpp"
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 namespace zf {
 namespace {
@@ -77,7 +77,7 @@ class SaturatingMeter : public Meter {
 CandidateEvidence chosen_after(Meter& meter, const std::vector<Home>& on, const SweepLimits& limits = {}) {
   const Workload workload = alone(static_cast<int>(on.size()));
   const SweepResult result = sweep(on, workload, meter, limits, nullptr);
-  return result.evidence.candidates[decide(result.evidence, workload).winner];
+  return result.evidence.candidates[decide(contest_of(result.evidence, workload)).winner];
 }
 
 /// A visit may take an hour, so the sweep's own look between visits is not enough.

@@ -1,4 +1,4 @@
-#include "search/decision.hpp"
+#include "search/contest.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -17,6 +17,9 @@ namespace {
 
 constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not believed
 constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
+constexpr double kNormal95 = 1.96;
+/// With fewer degrees of freedom between visits, the spread within visits is looked at too.
+constexpr int kFewFreedoms = 2;
 
 /// Summarizes a candidate by its samples of the search, of which `times` are the fitted times.
 void summarize_candidate(CandidateEvidence& candidate, const SplitTimes& times, const Evidence& evidence,
@@ -63,54 +66,9 @@ void summarize_roofline(Evidence& evidence, int ranks, StateFormat format) {
   evidence.roofline.threads = fastest.pool_threads * ranks;
 }
 
-std::size_t index_of(const Evidence& evidence, int id) {
-  const auto& candidates = evidence.candidates;
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const CandidateEvidence& candidate) { return candidate.id == id; });
-  assert(found != candidates.end());
-  return static_cast<std::size_t>(found - candidates.begin());
-}
-
 /// Returns half of the interval of the difference between two candidates.
 double accuracy_of(const Difference& difference) {
   return difference.is_known() ? std::min(difference.half_width(), kUnknownAccuracy) : kUnknownAccuracy;
-}
-
-/// Returns whether the visits after the choice show that it is surely slower than the runner-up: by more than
-/// the accuracy and what it is safer by, or so much that it would not compete.
-bool is_refuted(const Evidence& evidence, const Workload& workload, const Contest& contest,
-                std::size_t winner, std::size_t second) {
-  if (evidence.estimate_round < 0) return false;
-  const Risks risks = risks_of(contest);
-  const auto if_it_differs = [&](std::size_t i) {
-    const SplitTimes times = contest.times_of(i);
-    return risks.risk(times) - risks.loss(times);
-  };
-  const Difference slower =
-      period_difference(evidence, workload, evidence.candidates[second].id, evidence.candidates[winner].id);
-  const double safer_by = std::max(0.0, if_it_differs(second) - if_it_differs(winner));
-  const double accuracy = evidence.accuracy_wanted;
-  return slower.low > std::min(accuracy + safer_by, kLargestTie * accuracy);
-}
-
-/// Returns what judge() chooses; if the visits after the choice refute that, what it chooses without it.
-Decision corrected(const Evidence& evidence, const Workload& workload, Contest contest) {
-  const Judgement judgement = judge(contest);
-  const std::size_t winner = judgement.winner;
-  const auto second = runner_up_of(contest, winner);
-  if (second && is_refuted(evidence, workload, contest, winner, *second)) {
-    contest.contenders[winner].eligible = false;
-    return {judge(contest).winner, Grounds::corrected, winner, *second};
-  }
-  if (judgement.is_safer) return {winner, Grounds::safer, judgement.fastest};
-  return {winner, Grounds::fastest};
-}
-
-/// Returns whether running unbound is surely faster than the candidate of this id, by more than the accuracy.
-bool loses_to_unbound(const Evidence& evidence, const Workload& workload, int id) {
-  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
-  return unbound != nullptr &&
-         period_difference(evidence, workload, unbound->id, id).low > evidence.accuracy_wanted;
 }
 
 }  // namespace
@@ -152,25 +110,6 @@ bool is_possible(const SplitSample& sample, double noise) {
   return ratio <= 1 + std::max(kMaxStepAboveRoofline, 3 * noise) && ratio >= kSlowestPart;
 }
 
-Contest contest_of(const Evidence& evidence, const Workload& workload) {
-  const Schedule schedule = schedule_of(workload, evidence.scale);
-  Contest contest{{},
-                  levels_of(evidence, visits_of(evidence, schedule, VisitsOf::search)),
-                  schedule,
-                  evidence.accuracy_wanted,
-                  evidence.noise_floor};
-  for (const CandidateEvidence& candidate : evidence.candidates) {
-    contest.contenders.push_back({.eligible = is_eligible(candidate),
-                                  .control = candidate.control,
-                                  .shared = is_shared(candidate),
-                                  .pool = {candidate.pool_threads, candidate.pool_cores},
-                                  .idle = candidate.idle_cores,
-                                  .training = static_cast<double>(candidate.training_ns_median),
-                                  .step = static_cast<double>(candidate.step_ns_median)});
-  }
-  return contest;
-}
-
 void summarize(Evidence& evidence, const Workload& workload, StateFormat format) {
   const Schedule schedule = schedule_of(workload, evidence.scale);
   const auto visits = visits_of(evidence, schedule, VisitsOf::search);
@@ -190,14 +129,64 @@ void summarize(Evidence& evidence, const Workload& workload, StateFormat format)
   const Contest contest = contest_of(evidence, workload);
   const std::size_t winner = judge(contest).winner;
   const auto second = runner_up_of(contest, winner);
-  evidence.accuracy_reached =
-      second ? accuracy_of(period_difference(evidence, workload, evidence.candidates[winner].id,
-                                             evidence.candidates[*second].id))
-             : 0;
+  evidence.accuracy_reached = second ? accuracy_of(contest.difference(winner, *second)) : 0;
   summarize_roofline(evidence, workload.ranks, format);
 }
 
-double tie_of(const Evidence& evidence) { return tie_of(evidence.accuracy_wanted, evidence.noise_floor); }
+double noise_of(const Levels& levels, const std::vector<double>& errors, int visits) {
+  const bool few = levels.freedom() < kFewFreedoms && !errors.empty();
+  const double error = few ? std::max(levels.noise(), median(errors)) : levels.noise();
+  return kNormal95 * error * std::sqrt(2.0 / visits);
+}
+
+Levels levels_of(const Trial& trial) {
+  std::vector<Visit> visits;
+  for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
+    const auto& runs = trial.candidates[i].runs;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      const double value = median(runs[run]);
+      visits.push_back({i, static_cast<int>(run), trial.higher_is_better ? 1 / value : value});
+    }
+  }
+  return {visits, trial.candidates.size()};
+}
+
+Contest contest_of(const Evidence& evidence, const Workload& workload) {
+  const Schedule schedule = schedule_of(workload, evidence.scale);
+  const auto levels = [&](VisitsOf which) {
+    return levels_of(evidence, visits_of(evidence, schedule, which));
+  };
+  Contest contest{{},       levels(VisitsOf::search), levels(VisitsOf::check),
+                  schedule, evidence.accuracy_wanted, evidence.noise_floor};
+  for (const CandidateEvidence& candidate : evidence.candidates) {
+    contest.contenders.push_back({.eligible = is_eligible(candidate),
+                                  .control = candidate.control,
+                                  .shared = is_shared(candidate),
+                                  .pool_threads = candidate.pool_threads,
+                                  .pool_cores = candidate.pool_cores,
+                                  .idle = candidate.idle_cores,
+                                  .training = static_cast<double>(candidate.training_ns_median),
+                                  .step = static_cast<double>(candidate.step_ns_median)});
+  }
+  return contest;
+}
+
+Contest contest_of(const Trial& trial, Mode mode) {
+  const Levels no_checks({}, trial.candidates.size());
+  Contest contest{{}, levels_of(trial), no_checks, {.mode = mode}};
+  std::vector<double> errors;
+  for (const TrialCandidate& candidate : trial.candidates) {
+    contest.contenders.push_back({.eligible = candidate.control != Control::unbound,
+                                  .control = candidate.control,
+                                  .shared = candidate.shared,
+                                  .pool_threads = candidate.pool_threads});
+    for (const std::vector<double>& run : candidate.runs) {
+      if (run.size() > 1) errors.push_back(median_error(run));
+    }
+  }
+  contest.noise = noise_of(contest.levels, errors, contest.levels.visits(fastest_index(contest)));
+  return contest;
+}
 
 const CandidateEvidence& fastest_of(const Evidence& evidence) {
   assert(!evidence.candidates.empty());
@@ -206,18 +195,6 @@ const CandidateEvidence& fastest_of(const Evidence& evidence) {
   };
   return *std::min_element(evidence.candidates.begin(), evidence.candidates.end(),
                            [&](const auto& a, const auto& b) { return key(a) < key(b); });
-}
-
-Difference period_difference(const Evidence& evidence, const Workload& workload, int a, int b) {
-  const Schedule schedule = schedule_of(workload, evidence.scale);
-  const std::size_t first = index_of(evidence, a);
-  const std::size_t second = index_of(evidence, b);
-  const Levels estimates = levels_of(evidence, visits_of(evidence, schedule, VisitsOf::check));
-  if (estimates.has(first) && estimates.has(second)) {
-    const Difference checked = estimates.difference(first, second);
-    if (checked.is_known()) return checked;
-  }
-  return levels_of(evidence, visits_of(evidence, schedule, VisitsOf::search)).difference(first, second);
 }
 
 std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload& workload, std::size_t most) {
@@ -243,20 +220,6 @@ std::vector<int> candidates_to_revisit(const Evidence& evidence, const Workload&
   for (const std::size_t i : undecided) ids.push_back(evidence.candidates[i].id);
   std::sort(ids.begin(), ids.end());
   return ids;
-}
-
-Decision decide(const Evidence& evidence, const Workload& workload) {
-  const Contest contest = contest_of(evidence, workload);
-  Decision decision = corrected(evidence, workload, contest);
-  const auto home = control_index(contest, Control::shared);
-  if (home && *home != decision.winner &&
-      is_lost_in_noise(contest, period_difference(evidence, workload, evidence.candidates[*home].id,
-                                                  evidence.candidates[decision.winner].id)))
-    decision = {*home, Grounds::not_shown, decision.winner};
-  decision.unbound_is_better =
-      loses_to_unbound(evidence, workload, evidence.candidates[decision.winner].id) &&
-      loses_to_unbound(evidence, workload, fastest_of(evidence).id);
-  return decision;
 }
 
 }  // namespace zf
