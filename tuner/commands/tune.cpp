@@ -16,8 +16,8 @@
 #include "measure/workload_file.hpp"
 #include "os/standard_streams.hpp"
 #include "report/recorded_words.hpp"
-#include "search/tuning.hpp"
-#include "search/tuning_notes.hpp"
+#include "report/tuned_plan.hpp"
+#include "report/tuning_notes.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -151,9 +151,11 @@ Exit tune_run(const Arguments& arguments) {
   }
 
   ProgressDisplay display(quiet, simulate ? Clock::hidden : Clock::shown);
-  const Plan plan = tune(
-      job, request, recorder.get(), [&] { return interrupt.signal(); },
-      [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); });
+  const Plan plan =
+      plan_of(job, request,
+              tune(
+                  job, request, recorder.get(), [&] { return interrupt.signal(); },
+                  [&](const SweepProgress& progress) { display.show(progress); }, [&] { display.clear(); }));
   output.write(plan);
   report.write(plan, &job.machine.topology);
   const Exit exit = exit_after_signal(interrupt.signal());

@@ -9,7 +9,7 @@
 #include "base/step_types.hpp"
 #include "base/text.hpp"
 #include "compare/statistics.hpp"
-#include "search/comparisons.hpp"
+#include "report/comparisons.hpp"
 #include "search/contest.hpp"
 #include "search/headroom.hpp"
 #include "search/period_levels.hpp"

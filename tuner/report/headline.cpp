@@ -5,8 +5,8 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "search/comparison_words.hpp"
-#include "search/comparisons.hpp"
+#include "report/comparison_words.hpp"
+#include "report/comparisons.hpp"
 
 namespace zf {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "search/comparisons.hpp"
+#include "report/comparisons.hpp"
 #include "text/command_line.hpp"
 
 namespace zf {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/format.hpp"
-#include "search/comparisons.hpp"
+#include "report/comparisons.hpp"
 #include "search/contest.hpp"
 #include "text/units.hpp"
 

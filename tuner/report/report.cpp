@@ -5,6 +5,7 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "report/comparisons.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
 #include "report/explain_homes.hpp"
@@ -14,7 +15,6 @@
 #include "report/next_step.hpp"
 #include "report/sides_plot.hpp"
 #include "report/verdict_plot.hpp"
-#include "search/comparisons.hpp"
 #include "search/contest.hpp"
 #include "text/units.hpp"
 

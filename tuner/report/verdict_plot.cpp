@@ -9,8 +9,8 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "report/comparisons.hpp"
 #include "report/html.hpp"
-#include "search/comparisons.hpp"
 #include "text/units.hpp"
 
 namespace zf {

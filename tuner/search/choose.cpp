@@ -1,16 +1,14 @@
 #include "search/choose.hpp"
 
-#include "search/choice_words.hpp"
 #include "search/contest.hpp"
 #include "search/headroom.hpp"
 
 namespace zf {
 
-Choice choose(const Evidence& evidence, const Workload& workload, Nanoseconds telling_budget_ns) {
+Choice choose(const Evidence& evidence, const Workload& workload) {
   const Decision decision = decide(contest_of(evidence, workload));
   const CandidateEvidence& chosen = evidence.candidates[decision.winner];
   Choice choice;
-  choice.reason = reason_of(evidence, workload, decision, telling_budget_ns);
   choice.candidate = chosen.id;
   choice.period_ns_median = chosen.period_ns_median;
   choice.pool_threads = chosen.pool_threads;

@@ -1,11 +1,8 @@
 #include "search/restriction_cost.hpp"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
-#include "base/format.hpp"
-#include "compare/comparison.hpp"
 #include "compare/levels.hpp"
 #include "search/period_levels.hpp"
 
@@ -17,8 +14,9 @@ constexpr int kSamplesPerVisit = 8;
 
 }  // namespace
 
-Difference restriction_cost(const Split& kept, const Split& free, const Schedule& schedule, Meter& meter,
-                            Nanoseconds deadline_ns, const std::function<bool()>& stop) {
+std::optional<Difference> restriction_cost(const Split& kept, const Split& free, const Schedule& schedule,
+                                           Meter& meter, Nanoseconds deadline_ns,
+                                           const std::function<bool()>& stop) {
   const auto visit = [&](const Split& split) {
     return meter.measure(split, {.samples = kSamplesPerVisit, .deadline_ns = deadline_ns, .stop = stop});
   };
@@ -34,15 +32,8 @@ Difference restriction_cost(const Split& kept, const Split& free, const Schedule
     visits.push_back({0, round, period_of_visit(with_kept, schedule).ns});
     visits.push_back({1, round, period_of_visit(with_free, schedule).ns});
   }
-  if (visits.empty()) return {0, -1, std::numeric_limits<double>::infinity()};
+  if (visits.empty()) return std::nullopt;
   return Levels(visits, 2).difference(0, 1);
-}
-
-std::string cost_in_words(const Difference& cost, double accuracy, const std::string& free_label) {
-  if (!cost.is_known() && cost.estimate == 0)
-    return "What that costs against the free choice was not measured";
-  return comparison_in_words(
-      {.name = format_text("the free choice, \"{}\",", free_label), .longer = cost, .accuracy = accuracy});
 }
 
 }  // namespace zf

@@ -9,10 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "base/text.hpp"
 #include "compare/statistics.hpp"
-#include "search/comparison_words.hpp"
-#include "search/comparisons.hpp"
 #include "search/contest.hpp"
 
 namespace zf {
@@ -43,62 +40,6 @@ std::optional<double> best_median_except(const Trial& trial, std::size_t one) {
     if (!best || (trial.higher_is_better ? value > *best : value < *best)) best = value;
   }
   return best;
-}
-
-bool is_noise_known(const Contest& contest) { return contest.levels.freedom() > 0; }
-
-/// Says why this split won.
-std::string grounds_in_words(const Trial& trial, const Contest& contest, const Decision& decision) {
-  if (decision.grounds == Grounds::not_shown) {
-    return format_text(
-        ". Runs under the same split {}differ by {:.1f} %, and no other split was shown to be better",
-        is_noise_known(contest) ? "" : "may ", 100 * contest.noise);
-  }
-  const std::size_t fastest = fastest_index(contest);
-  if (decision.winner != fastest) {
-    const TrialCandidate& best = trial.candidates[fastest];
-    return format_text(
-        ". It is preferred: its median is within {:.1f} % of the best that a plan can express, "
-        "{:.4g} with \"{}\"",
-        100 * tie_of(contest.accuracy, contest.noise), best.median, best.label);
-  }
-  const auto eligible = std::count_if(trial.candidates.begin(), trial.candidates.end(), may_win);
-  if (eligible == 1) return ". No other binding was tried";
-  return format_text(". That is the best median of {} splits that a plan can express", eligible);
-}
-
-/// Returns ". 1 run is left out: other runs under the same splits contradict it"; "" if none is.
-std::string outliers_in_words(const Contest& contest) {
-  const int count = contest.levels.left_out();
-  if (count == 0) return "";
-  return format_text(". {} {} left out: other runs under the same splits contradict {}",
-                     print_count(count, "run"), count == 1 ? "is" : "are", count == 1 ? "it" : "them");
-}
-
-/// Returns the eligible split that is best after the winner, with that in its name; nothing if there is none.
-std::optional<Comparison> rival_of(const Trial& trial, const Contest& contest, const Decision& decision) {
-  const auto second = runner_up_of(contest, decision.winner);
-  if (!second) return std::nullopt;
-  Comparison rival = compared(trial, *second, decision.winner);
-  rival.name = *second == fastest_index(contest) ? format_text("{}, which had a better median,", rival.name)
-                                                 : format_text("the next best, {},", rival.name);
-  return rival;
-}
-
-/// Says how the next best split and unbound compare with the winner; that nothing is known, if so; and what
-/// to do if unbound is faster.
-std::string comparisons_in_words(const Trial& trial, const Contest& contest, const Decision& decision) {
-  const auto rival = rival_of(trial, contest, decision);
-  const auto index = control_index(contest, Control::unbound);
-  std::string text;
-  if ((rival || index) && !is_noise_known(contest)) {
-    text += ". " + unknown_differences_in_words(trial) + ". More runs (--trials) would tell";
-  } else {
-    if (rival) text += ". " + comparison_in_words(*rival);
-    if (index) text += ". " + comparison_in_words(compared(trial, *index, decision.winner));
-  }
-  if (!index) return text + ". Unbound was not tried";
-  return is_unbound_better(trial) ? text + ". No plan can express that: run this job unbound" : text;
 }
 
 }  // namespace
@@ -170,7 +111,7 @@ std::optional<double> noise_between_runs(const Trial& trial) {
   return contest.levels.freedom() == 0 ? std::nullopt : std::optional(contest.noise);
 }
 
-std::string judge_trial(Trial& trial, Mode mode) {
+void judge_trial(Trial& trial, Mode mode) {
   const Contest contest = contest_of(trial, mode);
   for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
     const double level = contest.levels.of(i);
@@ -179,10 +120,6 @@ std::string judge_trial(Trial& trial, Mode mode) {
   const Decision decision = decide(contest);
   assert(contest.contenders[decision.winner].eligible);
   trial.winner = static_cast<int>(decision.winner);
-  const TrialCandidate& winner = trial.candidates[decision.winner];
-  return format_text("The job itself was timed: {:.4g} with \"{}\"", winner.median, winner.label) +
-         grounds_in_words(trial, contest, decision) + outliers_in_words(contest) +
-         comparisons_in_words(trial, contest, decision);
 }
 
 }  // namespace zf

@@ -50,12 +50,12 @@ std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<double>& present,
                 std::optional<double> noise);
 
-/// Fills in the medians, without the drift from one repetition to the next, and the winner. Returns the
-/// reason in words. Judges as choose() does for a sweep of a job in this mode, with runs in place of visits
-/// and repetitions in place of rounds (decide()). It is not known how long the job's optimizer steps take: of
-/// the splits of the preferred kind that tie, the best median wins. Unbound never wins. Precondition: every
-/// candidate has a run, no run is empty, and one candidate is eligible.
-std::string judge_trial(Trial& trial, Mode mode);
+/// Fills in the medians, without the drift from one repetition to the next, and the winner. Judges as
+/// choose() does for a sweep of a job in this mode, with runs in place of visits and repetitions in place of
+/// rounds (decide()). It is not known how long the job's optimizer steps take: of the splits of the preferred
+/// kind that tie, the best median wins. Unbound never wins. Precondition: every candidate has a run, no run
+/// is empty, and one candidate is eligible.
+void judge_trial(Trial& trial, Mode mode);
 
 /// Returns by how much two runs under the same split differ (noise_of()); nothing if too few splits ran twice
 /// to know it.

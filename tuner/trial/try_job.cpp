@@ -11,6 +11,7 @@
 #include "machine/fingerprint.hpp"
 #include "os/environment.hpp"
 #include "planning/assemble.hpp"
+#include "report/trial_words.hpp"
 #include "text/command_line.hpp"
 #include "trial/trial.hpp"
 #include "trial/trial_splits.hpp"
@@ -62,7 +63,8 @@ Plan try_job(const Plan& from, const std::string& name, const Machine& machine, 
   if (!alike.empty()) say(request, "warning: " + alike);
   TrialResult result = run_trial(splits, plan_for, metric, request, progress);
   if (!alike.empty()) result.warnings.push_back(alike);
-  std::string reason = judge_trial(result.trial, from.workload.mode);
+  judge_trial(result.trial, from.workload.mode);
+  std::string reason = reason_of(result.trial, from.workload.mode);
   if (interrupt() != 0)
     reason += format_text(". The trial was cut short by SIG{}", ::sigabbrev_np(interrupt()));
   Plan plan = plan_for(result.splits[static_cast<std::size_t>(result.trial.winner)]);

@@ -14,6 +14,7 @@
 #include "paths.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
+#include "report/choice_words.hpp"
 #include "search/choose.hpp"
 #include "search/contest.hpp"
 
@@ -79,6 +80,8 @@ Plan slurm_sparse_32() {
                 {27.3, 26.9, 27.0});
   summarize(evidence, plan.workload);
   plan.choice = choose(evidence, plan.workload);
+  const Decision decision = decide(contest_of(evidence, plan.workload));
+  plan.choice.reason = reason_of(evidence, plan.workload, decision, 0);
   return plan;
 }
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "../plan/make_plan.hpp"
+#include "report/choice_words.hpp"
+#include "report/trial_words.hpp"
 #include "search/choose.hpp"
 #include "search/contest.hpp"
 #include "trial/trial.hpp"
@@ -28,7 +30,9 @@ class RandomPlan {
     plan.workload = workload();
     plan.evidence = evidence(plan.workload);
     const Nanoseconds telling_ns = chance(0.5) ? 170 * kSecondNs : 0;
-    plan.choice = choose(plan.evidence, plan.workload, telling_ns);
+    plan.choice = choose(plan.evidence, plan.workload);
+    const Decision decision = decide(contest_of(plan.evidence, plan.workload));
+    plan.choice.reason = reason_of(plan.evidence, plan.workload, decision, telling_ns);
     if (chance(0.2)) try_job(plan);
     return plan;
   }
@@ -191,7 +195,8 @@ class RandomPlan {
       }
       trial.candidates.push_back(std::move(candidate));
     }
-    plan.choice.reason = judge_trial(trial, plan.workload.mode);
+    judge_trial(trial, plan.workload.mode);
+    plan.choice.reason = reason_of(trial, plan.workload.mode);
     const CandidateEvidence& won = plan.evidence.candidates[static_cast<std::size_t>(trial.winner)];
     plan.choice.candidate = won.id;
     plan.choice.period_ns_median = won.period_ns_median;

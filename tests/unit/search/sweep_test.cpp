@@ -11,7 +11,6 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "search/choice_words.hpp"
 #include "search/choose.hpp"
 #include "search/contest.hpp"
 
@@ -147,11 +146,6 @@ TEST(Sweep, ATooShortBudgetIsSaidWithOneThatWouldTell) {
   const SweepResult brief = sweep(homes(1, 8), alone(1), meter, {.budget_ns = 45 * kSecondNs}, nullptr);
   EXPECT_EQ(brief.visits, 4) << "each control once";
   EXPECT_EQ(brief.telling_budget_ns, 600 * kSecondNs) << "60 visits";
-  const std::string reason = choose(brief.evidence, alone(1), brief.telling_budget_ns).reason;
-  EXPECT_THAT(reason,
-              testing::HasSubstr("Each split, unbound too, was measured once; differences are not known. "
-                                 "--budget of about 10m would tell"));
-  EXPECT_THAT(reason, testing::Not(testing::ContainsRegex("[+-][0-9.]+ %")));
 
   SaturatingMeter again(6, 0.001);
   EXPECT_EQ(sweep(homes(1, 8), alone(1), again, {.budget_ns = 3600 * kSecondNs}, nullptr).telling_budget_ns,
@@ -191,7 +185,7 @@ TEST(Sweep, UnderLoadThatHidesAllDifferencesThePlanIsTheSharedHome) {
     limits.seed = seed;
     const SweepResult result = sweep(homes(1, 8), alone(1), meter, limits, nullptr);
     const Choice choice = choose(result.evidence, alone(1));
-    if (noise_warning(result.evidence).empty()) ++silent;
+    if (result.evidence.noise_floor <= 0.2 && result.evidence.accuracy_reached <= 0.2) ++silent;
     if (result.splits[static_cast<std::size_t>(choice.candidate)].shape.control != Control::shared) ++others;
   }
   EXPECT_LE(silent, 1 + kSeeds / 100) << "few visits may agree by luck";
@@ -312,7 +306,7 @@ TEST(Sweep, OneCoreIsAMeasuredCandidateToo) {
   SaturatingMeter meter(3, 0);
   const SweepResult result = sweep(homes(1, 1), alone(1), meter, {}, nullptr);
   EXPECT_EQ(result.evidence.candidates.size(), 1U);
-  EXPECT_THAT(choose(result.evidence, alone(1)).reason, testing::HasSubstr("Only one split"));
+  EXPECT_EQ(choose(result.evidence, alone(1)).candidate, 0);
 }
 
 /// Fails from the third visit on, as when a CPU leaves.

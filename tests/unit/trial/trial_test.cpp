@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "report/trial_words.hpp"
 
 namespace zf {
 namespace {
@@ -74,11 +75,17 @@ TEST(TrialCannotWin, WhoIsTwiceAsSlow) {
   EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 1), {})) << "nothing to compare with";
 }
 
+/// Judges the trial, and returns what is said of that.
+std::string reason_after(Trial& trial, Mode mode) {
+  judge_trial(trial, mode);
+  return reason_of(trial, mode);
+}
+
 TEST(TrialJudge, TheFastestWins) {
   Trial trial = trial_of({{"pool 3", Control::none, false, 3, 0, {{100}, {101}}},
                           {"pool 6", Control::none, false, 6, 0, {{80}, {81}}},
                           {"pool 8", Control::none, false, 8, 0, {{90}, {91}}}});
-  const std::string reason = judge_trial(trial, Mode::overlap);
+  const std::string reason = reason_after(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_EQ(trial.candidates[1].median, 80.4984472) << "the level of 80 and 81, with nine digits";
   EXPECT_NE(reason.find("80.5 with \"pool 6"), std::string::npos) << reason;
@@ -111,7 +118,7 @@ TEST(TrialJudge, RunsThatDisagreeWidenTheTieButNotWithoutBound) {
   Trial trial = trial_of({{"pool 6 of all", Control::none, true, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"pool 3", Control::none, false, 3, 0, {run_at(86), run_at(77), run_at(84)}}});
   EXPECT_GT(noise_between_runs(trial).value_or(0), 0.05);
-  EXPECT_NE(judge_trial(trial, Mode::overlap).find("pool 3\". It is preferred: its median is within "),
+  EXPECT_NE(reason_after(trial, Mode::overlap).find("pool 3\". It is preferred: its median is within "),
             std::string::npos);
   EXPECT_EQ(trial.winner, 1);
   // 8 % are more than two and a half times the accuracy.
@@ -124,7 +131,7 @@ TEST(TrialJudge, WhereNoiseHidesWhetherASplitIsBetterTheSharedHomeWins) {
   Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {run_at(80), run_at(80), run_at(84)}},
                           {"shared home", Control::shared, true, 8, 0, {run_at(86), run_at(77), run_at(84)}},
                           {"pool 1", Control::none, false, 1, 0, {run_at(120), run_at(120), run_at(120)}}});
-  EXPECT_NE(judge_trial(trial, Mode::overlap).find("shared home\". Runs under the same split differ by "),
+  EXPECT_NE(reason_after(trial, Mode::overlap).find("shared home\". Runs under the same split differ by "),
             std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
@@ -153,14 +160,14 @@ TEST(TrialJudge, OneRunEachDoesNotTellTheNoise) {
                           {"pool 6", Control::none, false, 6, 0, {run_at(90)}},
                           {"unbound", Control::unbound, false, 8, 0, {run_at(70)}}});
   EXPECT_EQ(noise_between_runs(trial), std::nullopt);
-  const std::string reason = judge_trial(trial, Mode::overlap);
+  const std::string reason = reason_after(trial, Mode::overlap);
   EXPECT_NE(reason.find("Each split, unbound too, ran once; differences are not known. More runs (--trials)"),
             std::string::npos)
       << reason;
   EXPECT_EQ(reason.find('%'), std::string::npos) << reason;
   for (TrialCandidate& candidate : trial.candidates) candidate.runs.push_back(candidate.runs.front());
   EXPECT_NE(noise_between_runs(trial), std::nullopt);
-  EXPECT_EQ(judge_trial(trial, Mode::overlap).find("not known"), std::string::npos);
+  EXPECT_EQ(reason_after(trial, Mode::overlap).find("not known"), std::string::npos);
 }
 
 TEST(TrialJudge, WhereRunsAreFewTheSpreadWithinThemIsNoise) {
@@ -169,7 +176,7 @@ TEST(TrialJudge, WhereRunsAreFewTheSpreadWithinThemIsNoise) {
   const std::vector<double> wilder{52, 67, 84, 97, 112};
   Trial trial = trial_of({{"pool 6", Control::none, false, 6, 0, {wild}},
                           {"shared home", Control::shared, true, 8, 0, {wilder}}});
-  EXPECT_NE(judge_trial(trial, Mode::overlap).find("no other split was shown to be better"),
+  EXPECT_NE(reason_after(trial, Mode::overlap).find("no other split was shown to be better"),
             std::string::npos);
   EXPECT_EQ(trial.winner, 1);
 }
@@ -177,7 +184,7 @@ TEST(TrialJudge, WhereRunsAreFewTheSpreadWithinThemIsNoise) {
 TEST(TrialJudge, OneBindingAloneIsNotCalledTheBest) {
   Trial trial = trial_of({{"pool 3", Control::none, false, 3, 0, {run_at(80), run_at(80)}},
                           {"unbound", Control::unbound, false, 8, 0, {run_at(90), run_at(90)}}});
-  EXPECT_NE(judge_trial(trial, Mode::wait).find("No other binding was tried"), std::string::npos);
+  EXPECT_NE(reason_after(trial, Mode::wait).find("No other binding was tried"), std::string::npos);
 }
 
 TEST(TrialJudge, ThroughputIsBetterWhenHigher) {
@@ -191,7 +198,7 @@ TEST(TrialJudge, ThroughputIsBetterWhenHigher) {
 TEST(TrialJudge, UnboundCannotWinAndIsOwnedUpTo) {
   Trial trial = trial_of({{"unbound", Control::unbound, false, 8, 0, {run_at(50), run_at(50.1)}},
                           {"pool 3", Control::none, false, 3, 0, {run_at(80), run_at(80)}}});
-  const std::string reason = judge_trial(trial, Mode::overlap);
+  const std::string reason = reason_after(trial, Mode::overlap);
   EXPECT_EQ(trial.winner, 1);
   EXPECT_NE(reason.find("Against this plan, unbound is faster: -37.4 % ("), std::string::npos) << reason;
   EXPECT_TRUE(reason.ends_with("; minus is faster). No plan can express that: run this job unbound"))
@@ -205,20 +212,20 @@ TEST(TrialJudge, UnboundIsNamedWithItsIntervalWhateverItShows) {
       trial_of({{"pool 3", Control::none, false, 3, 0, {run_at(100), run_at(101), run_at(100)}},
                 {"pool 6", Control::none, false, 6, 0, {run_at(112), run_at(118), run_at(110)}},
                 {"unbound", Control::unbound, false, 8, 0, {run_at(94), run_at(93.8), run_at(94)}}});
-  const std::string reason = judge_trial(trial, Mode::overlap);
+  const std::string reason = reason_after(trial, Mode::overlap);
   EXPECT_NE(reason.find("the best median of 2 splits that a plan can express"), std::string::npos) << reason;
   EXPECT_NE(reason.find("Against this plan, the next best, \"pool 6\", is slower: +"), std::string::npos)
       << reason;
   EXPECT_NE(reason.find("Against this plan, unbound is "), std::string::npos) << reason;
   trial.candidates.pop_back();
-  EXPECT_TRUE(judge_trial(trial, Mode::overlap).ends_with(". Unbound was not tried"));
+  EXPECT_TRUE(reason_after(trial, Mode::overlap).ends_with(". Unbound was not tried"));
 }
 
 TEST(TrialJudge, FiguresOfAThroughputAreThoseOfItsTable) {
   Trial trial = trial_of({{"pool 3", Control::none, false, 3, 0, {run_at(100), run_at(100)}},
                           {"unbound", Control::unbound, false, 8, 0, {run_at(80), run_at(80.2)}}});
   trial.higher_is_better = true;
-  const std::string reason = judge_trial(trial, Mode::overlap);
+  const std::string reason = reason_after(trial, Mode::overlap);
   EXPECT_NE(reason.find("Against this plan, unbound is slower: -19.9 % (-"), std::string::npos) << reason;
   EXPECT_NE(reason.find("; plus is faster)"), std::string::npos) << reason;
 }

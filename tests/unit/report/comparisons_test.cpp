@@ -1,11 +1,11 @@
 // What is said of a pair of splits, wherever it is said, is one figure.
-#include "search/comparisons.hpp"
+#include "report/comparisons.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../plan/make_plan.hpp"
-#include "search/choose.hpp"
+#include "report/choice_words.hpp"
 #include "search/contest.hpp"
 
 namespace zf {
@@ -50,6 +50,10 @@ Evidence three_splits(const std::vector<RoundMs>& rounds, int estimate_round = -
 
 const Workload kJob{"test", 1'000'000, 1, 1, {}, Mode::overlap};
 
+std::string reason_by(const Evidence& evidence, Nanoseconds telling_budget_ns = 0) {
+  return reason_of(evidence, kJob, decide(contest_of(evidence, kJob)), telling_budget_ns);
+}
+
 TEST(Comparisons, AreMadeByTheVisitsAfterTheChoice) {
   const Evidence evidence =
       three_splits({{100, 110, 96}, {100, 111, 96}, {100, 110, 104}, {101, 112, 105}, {100, 111, 104.5}}, 2);
@@ -57,7 +61,7 @@ TEST(Comparisons, AreMadeByTheVisitsAfterTheChoice) {
   EXPECT_EQ(unbound.basis, Basis::checked);
   EXPECT_EQ(print_estimate(unbound), "+4.2 %") << "not -4.0 %, as in the search";
   EXPECT_EQ(verdict_of(unbound), Verdict::slower);
-  EXPECT_THAT(choose(evidence, kJob).reason,
+  EXPECT_THAT(reason_by(evidence),
               HasSubstr("Against this plan, unbound is slower: " + figures_in_words(unbound)));
   EXPECT_NEAR(static_cast<double>(checked_period_ns(evidence, kJob, 0).value_or(0)), 100.33e6, 0.01e6);
 }
@@ -65,9 +69,8 @@ TEST(Comparisons, AreMadeByTheVisitsAfterTheChoice) {
 TEST(Comparisons, WithoutSuchVisitsTheSearchIsNamed) {
   const Evidence evidence = three_splits({{100, 110, 104}, {101, 112, 105}, {100, 111, 104.5}});
   EXPECT_EQ(compared(evidence, kJob, 2, 0).basis, Basis::search);
-  EXPECT_THAT(choose(evidence, kJob).reason,
-              HasSubstr("In the search, against this plan, unbound was slower: +4"));
-  EXPECT_THAT(choose(evidence, kJob).reason, HasSubstr("; not checked after the choice"));
+  EXPECT_THAT(reason_by(evidence), HasSubstr("In the search, against this plan, unbound was slower: +4"));
+  EXPECT_THAT(reason_by(evidence), HasSubstr("; not checked after the choice"));
   EXPECT_EQ(checked_period_ns(evidence, kJob, 0), std::nullopt);
 }
 
@@ -83,7 +86,7 @@ TEST(Comparisons, ASplitMeasuredOnceHasNoFigure) {
   // Seen: "the plan is 27.0 % faster (95 % confidence: unknown)" of one visit each to the same binding.
   const Evidence evidence = three_splits({{0, 100, 137}});
   EXPECT_FALSE(compared(evidence, kJob, 2, 1).longer.is_known());
-  const std::string reason = choose(evidence, kJob, 170 * kSecondNs).reason;
+  const std::string reason = reason_by(evidence, 170 * kSecondNs);
   EXPECT_THAT(reason,
               HasSubstr("Each split, unbound too, was measured once; differences are not known. --budget "
                         "of about 3m would tell"));

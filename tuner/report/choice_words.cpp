@@ -1,12 +1,12 @@
-#include "search/choice_words.hpp"
+#include "report/choice_words.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "search/comparison_words.hpp"
-#include "search/comparisons.hpp"
+#include "report/comparison_words.hpp"
+#include "report/comparisons.hpp"
 #include "search/period_levels.hpp"
 #include "text/units.hpp"
 

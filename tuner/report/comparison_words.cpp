@@ -1,4 +1,4 @@
-#include "search/comparison_words.hpp"
+#include "report/comparison_words.hpp"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/format.hpp"
-#include "search/comparisons.hpp"
+#include "report/comparisons.hpp"
 #include "text/units.hpp"
 
 namespace zf {

@@ -1,4 +1,4 @@
-#include "search/comparisons.hpp"
+#include "report/comparisons.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "search/tuning.hpp"
+#include "report/tuned_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "../os/tree.hpp"
 #include "base/error.hpp"
 #include "paths.hpp"
-#include "search/tuning_notes.hpp"
+#include "report/tuning_notes.hpp"
 
 namespace zf {
 namespace {
@@ -67,8 +67,9 @@ Plan tune_for_deepspeed(Visits& visits, const int& signal, const std::function<v
   TuningRequest request;
   request.for_deepspeed = true;
   TuningJob job = simulated_job_of(request, visits);
-  return tune(
-      job, request, nullptr, [&] { return signal; }, [](const SweepProgress&) {}, swept);
+  return plan_of(job, request,
+                 tune(
+                     job, request, nullptr, [&] { return signal; }, [](const SweepProgress&) {}, swept));
 }
 
 TEST(TuningJob, AWorkloadThatNoPlanCanHaveIsRefused) {
@@ -79,6 +80,19 @@ TEST(TuningJob, AWorkloadThatNoPlanCanHaveIsRefused) {
   EXPECT_NO_THROW(simulated_job_of(request, visits));
   ++request.workload.training->gpu_ns;
   EXPECT_THROW(simulated_job_of(request, visits), Error);
+}
+
+TEST(RestrictionCost, InWords) {
+  const auto words = [](const Difference& longer) {
+    return cost_in_words({.free_label = "pool 4", .longer = longer}, 0.02);
+  };
+  EXPECT_EQ(words({-0.107, -0.114, -0.1}),
+            "Against this plan, the free choice, \"pool 4\", is faster: -10.7 % (-11.4 to -10.0 %; minus is "
+            "faster)");
+  EXPECT_THAT(words({-0.005, -0.015, 0.005}), HasSubstr("the free choice, \"pool 4\", is a tie: -0.5 % ("));
+  EXPECT_EQ(words({-0.1, -1, std::numeric_limits<double>::infinity()}),
+            "How the free choice, \"pool 4\", compares with this plan is not known: too few measurements");
+  EXPECT_EQ(cost_in_words({}, 0.02), "What that costs against the free choice was not measured");
 }
 
 TEST(TuneForDeepSpeed, WhatTheRestrictionCostsIsMeasuredAfterTheSweep) {
@@ -121,8 +135,9 @@ Plan tune_beside(const std::filesystem::path& plan, Visits& visits) {
   request.plan = plan;
   TuningJob job = simulated_job_of(request, visits);
   const auto recorder = make_recorder(job, request);
-  return tune(
-      job, request, recorder.get(), [] { return 0; }, [](const SweepProgress&) {}, [] {});
+  return plan_of(job, request,
+                 tune(
+                     job, request, recorder.get(), [] { return 0; }, [](const SweepProgress&) {}, [] {}));
 }
 
 /// Returns what is said of the samples that the next sweep finds beside `plan`: before it, and if it is

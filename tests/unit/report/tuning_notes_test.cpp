@@ -1,4 +1,4 @@
-#include "search/tuning_notes.hpp"
+#include "report/tuning_notes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
