@@ -66,6 +66,7 @@ double loss_if(const Evidence& evidence, const Workload& workload, int chosen, d
 }
 
 std::optional<Headroom> headroom_of(const Evidence& evidence, const Workload& workload, int chosen) {
+  if (evidence.noise_floor > kHeadroomLoss) return std::nullopt;
   bool has_training = false;
   int others = 0;
   for (const CandidateEvidence& candidate : evidence.candidates) {

@@ -24,8 +24,9 @@ double loss_if(const Evidence& evidence, const Workload& workload, int chosen, d
 
 /// Returns how much faster training, or longer the step, may get before another measured split would be
 /// kHeadroomLoss better; at most kMostHeadroom. Every other split counts with the lower limit of the 95 %
-/// interval of its difference to the chosen one. Returns nothing if no training was measured, if no other
-/// eligible split was measured, or if one is, or for all that is known may be, that much better already.
+/// interval of its difference to the chosen one. Returns nothing if equal splits may differ by more than
+/// kHeadroomLoss, if no training was measured, if no other eligible split was measured, or if one is, or for
+/// all that is known may be, that much better already.
 /// Precondition: as for loss_if().
 std::optional<Headroom> headroom_of(const Evidence& evidence, const Workload& workload, int chosen);
 
