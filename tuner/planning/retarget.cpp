@@ -121,6 +121,10 @@ std::string differences_of_class(const Plan& plan, const Topology& present) {
   return join_text(class_differences(plan.machine, machine_class_of(present)), "; ");
 }
 
+constexpr std::string_view kOtherHomes = "the measurements were made on other homes: ";
+
+bool tells_other_homes(const std::string& warning) { return warning.starts_with(kOtherHomes); }
+
 [[noreturn]] void throw_foreign_class(const std::string& differences) {
   throw Error(Exit::stale_plan, format_text("the plan is for machines of another class: {}", differences),
               "make a plan here with zf-tune, or use this plan's shares anyway with --force");
@@ -186,20 +190,23 @@ std::string other_rank_count(int planned, int present) {
 }
 
 void mark_older_evidence(const Plan& measured, Plan& moved) {
-  constexpr std::string_view kWords = "the measurements were made on other homes: ";
   if (measured.evidence.candidates.empty()) return;
   const auto warning = [&](const Plan& plan) {
     std::vector<std::string> homes;
     for (const RankBinding& rank : plan.ranks) homes.push_back(print(rank.home.cpus));
-    return format_text("{}{}", kWords, join_text(homes, " | "));
+    return format_text("{}{}", kOtherHomes, join_text(homes, " | "));
   };
-  const auto older = std::find_if(moved.warnings.begin(), moved.warnings.end(),
-                                  [&](const std::string& text) { return text.starts_with(kWords); });
+  const auto older = std::find_if(moved.warnings.begin(), moved.warnings.end(), tells_other_homes);
   if (older == moved.warnings.end()) {
     if (warning(measured) != warning(moved)) moved.warnings.push_back(warning(measured));
   } else if (*older == warning(moved)) {
     moved.warnings.erase(older);
   }
+}
+
+std::string other_homes_measured(const Plan& plan) {
+  const auto warning = std::find_if(plan.warnings.begin(), plan.warnings.end(), tells_other_homes);
+  return warning == plan.warnings.end() ? "" : warning->substr(kOtherHomes.size());
 }
 
 }  // namespace zf

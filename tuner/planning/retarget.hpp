@@ -40,4 +40,7 @@ std::string other_rank_count(int planned, int present);
 /// measured. The warning names these. It goes away when the plan comes back to them.
 void mark_older_evidence(const Plan& measured, Plan& moved);
 
+/// Returns the homes that were measured, "0-7 | 8-15", if the plan has that warning; otherwise "".
+std::string other_homes_measured(const Plan& plan);
+
 }  // namespace zf

@@ -5,6 +5,7 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "planning/retarget.hpp"
 #include "report/comparisons.hpp"
 #include "report/embedded.hpp"
 #include "report/explain.hpp"
@@ -38,6 +39,13 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string paragraph(std::string_view kind, std::string_view text) {
   return format_text("<p class=\"{}\">{}</p>\n", kind, html_text(text));
+}
+
+/// Returns what stands beside the figures of a plan that was fitted to other homes than were measured; empty
+/// if it was not.
+std::string note_of_homes(const Plan& plan) {
+  const std::string homes = other_homes_measured(plan);
+  return homes.empty() ? "" : paragraph("note", format_text("These figures are of other homes: {}.", homes));
 }
 
 /// Returns a part of a section. Empty if its content is.
@@ -79,7 +87,7 @@ std::string decision_section(const Plan& plan, const std::string& plan_file) {
   std::string text = format_text("<h1>{}</h1>\n", html_text(headline_of(plan)));
   if (const std::string certainty = certainty_of(plan); !certainty.empty())
     text += paragraph("certainty", certainty);
-  text += verdict_plot(plan) + next_part(plan, plan_file);
+  text += verdict_plot(plan) + note_of_homes(plan) + next_part(plan, plan_file);
   for (const std::string& warning : plan.warnings)
     text += paragraph("warning", format_text("Warning: {}.", warning));
   return format_text("<section id=\"decision\">\n{}{}</section>\n\n", text,
@@ -104,14 +112,15 @@ std::string machine_section(const Plan& plan, const Topology* topology) {
 
 std::string sides_section(const Plan& plan) {
   const std::string plot = is_measured(plan) ? sides_plot(plan) : "";
-  return plot.empty() ? "" : section("sides", "Both sides over the size of the pool", plot);
+  return plot.empty() ? ""
+                      : section("sides", "Both sides over the size of the pool", plot + note_of_homes(plan));
 }
 
 /// Returns the table of all splits, and how far the job may differ from the workload.
 std::string candidates_part(const Plan& plan) {
   if (!is_measured(plan)) return "";
-  std::string text =
-      paragraph("how", format_text("{}.", measured_in_words(plan))) + html_table(evidence_table(plan));
+  std::string text = paragraph("how", format_text("{}.", measured_in_words(plan))) + note_of_homes(plan) +
+                     html_table(evidence_table(plan));
   if (was_checked(plan)) text += paragraph("note", format_text("{}.", sign_in_words(plan)));
   if (plan.choice.headroom) {
     text +=
@@ -127,7 +136,7 @@ std::string trial_part(const Plan& plan) {
   return part("trial", "The job itself",
               paragraph("how", format_text("What {} printed where \"{}\" matches:", plan.trial->command,
                                            plan.trial->metric)) +
-                  html_table(trial_table(*plan.trial)) +
+                  note_of_homes(plan) + html_table(trial_table(*plan.trial)) +
                   paragraph("note", format_text("{}.", sign_in_words(plan))));
 }
 

@@ -196,6 +196,22 @@ TEST(Report, SimulatedIsSaidFirst) {
   EXPECT_LT(page.find("Simulated: no figure on this page was measured"), page.find("<h1>"));
 }
 
+TEST(Report, FiguresOfOtherHomesAreCalledSoWhereTheyStand) {
+  // The plan was fitted to other CPUs. Only a warning below said so.
+  Plan plan = compared_plan();
+  const std::string note = "These figures are of other homes: 0-23 | 24-47.";
+  EXPECT_THAT(report_of(plan, nullptr), Not(HasSubstr(note)));
+  plan.warnings = {"the measurements were made on other homes: 0-23 | 24-47"};
+  const std::string page = report_of(plan, nullptr);
+  for (const auto& [begin, end] :
+       {std::pair("<section id=\"decision\">", "<div id=\"next\">"),
+        std::pair("<section id=\"sides\">", "</section>"), std::pair("<div id=\"candidates\">", "</div>")}) {
+    const std::size_t at = page.find(begin);
+    ASSERT_NE(at, std::string::npos) << begin;
+    EXPECT_THAT(page.substr(at, page.find(end, at) - at), HasSubstr(note)) << begin;
+  }
+}
+
 TEST(Report, SaysWhyTheseCoresWhereTheMachineIsKnown) {
   const Topology topology = make_topology({.packages = 2, .cores_per_l3 = 24});
   EXPECT_THAT(report_of(make_plan(), &topology),
