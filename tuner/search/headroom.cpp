@@ -15,11 +15,13 @@ namespace {
 template <class Loss>
 double largest_factor(Loss loss) {
   constexpr double kStep = 1.01;
-  const int steps = static_cast<int>(std::log(kMostHeadroom) / std::log(kStep));
-  for (int i = 0; i <= steps; ++i) {
-    if (loss(std::pow(kStep, i)) > kHeadroomLoss) return std::pow(kStep, std::max(0, i - 1));
+  double most = 1;
+  for (int i = 1; most < kMostHeadroom; ++i) {
+    const double factor = std::min(std::pow(kStep, i), kMostHeadroom);
+    if (loss(factor) > kHeadroomLoss) break;
+    most = factor;
   }
-  return kMostHeadroom;
+  return most;
 }
 
 /// Returns whether the candidate was measured and a plan can express it.
