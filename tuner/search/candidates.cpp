@@ -16,17 +16,15 @@ bool is_among(const Split& split, const std::vector<Split>& others) {
                      [&](const Split& other) { return same_cpus(split, other); });
 }
 
-// These are worth a visit although no forecast says so. Figures are those of `regret 5 50` (2026-11-26): the
-// 95th percentile of the regret of calm machines, and the mean loss if the job differs; 1.36 % and 0.31 %
-// with all.
-
 /// The first small pool has this part of the cores. Beside the controls, which are large, it shows how much a
-/// core contributes to the step, and how much less it disturbs training. Without it: 1.86 % and 0.40 %.
+/// core contributes to the step, and how much less it disturbs training: worth a visit although no forecast
+/// says so. Without it: 1.63, 3.48 and 0.37 % (decision.hpp says of what). With 4: 1.15, 1.84 and 0.26 %, and
+/// 26 visits on 256 cores instead of 15. With 16: 1.27, 1.81 and 0.27 %.
 constexpr int kProbe = 8;
-/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group. With 2,
-/// some machines keep a regret of 5 to 11 % (`regret 3 100 431911 generated-98`: p95 4.14 %, with 3 1.84 %);
-/// with 4 none gains.
-constexpr int kIdleTries = 3;
+/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group. With
+/// none: 1.22, 1.69 and 0.26 %, and 0.33 % of runs lose more than 5 %; with 3 0.14 %, with 6 0.05 %, and no
+/// fewer without a limit.
+constexpr int kIdleTries = 6;
 
 struct Proposal {
   SplitShape shape;
@@ -95,7 +93,8 @@ class SplitProposer {
 
   /// Returns a size below the smallest of its family that ties with the best split, where a smaller pool may
   /// be better although its forecast is not: without training, since training gets the other cores; and in
-  /// mode wait, where its step may be faster, because threads cost time. There the first one tells.
+  /// mode wait, where its step may be faster, because threads cost time. There the first one tells. (No
+  /// machine of `regret` gains by that: threads cost too little there.)
   std::optional<SplitShape> smaller_tie() const {
     const bool waits = families_.schedule().mode == Mode::wait;
     if (!waits && safest_->training_ns > 0) return std::nullopt;
@@ -181,7 +180,8 @@ class SplitProposer {
     proposals_.push_back({resized(family, size), risk_of(Forecast{could / kFamilyGain, best.training_ns})});
   }
 
-  /// Proposes splits of which fewer cores train, so that the optimizer gets more of the bandwidth.
+  /// Proposes splits of which fewer cores train, so that the optimizer gets more of the bandwidth. Without
+  /// these: 1.28, 1.69 and 0.29 %, and 0.61 % of runs lose more than 5 % instead of 0.05 %.
   void propose_idle_cores() {
     if (!homes_.front().shared_cpus.empty())
       return;  // the two sides divide the threads that the quota pays for

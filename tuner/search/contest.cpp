@@ -18,8 +18,6 @@ namespace {
 constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not believed
 constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
 constexpr double kNormal95 = 1.96;
-/// With fewer degrees of freedom between visits, the spread within visits is looked at too.
-constexpr int kFewFreedoms = 2;
 
 /// Summarizes a candidate by its samples of the search, of which `times` are the fitted times.
 void summarize_candidate(CandidateEvidence& candidate, const SplitTimes& times, const Evidence& evidence,
@@ -134,9 +132,8 @@ void summarize(Evidence& evidence, const Workload& workload, StateFormat format)
 }
 
 double noise_of(const Levels& levels, const std::vector<double>& errors, int visits) {
-  const bool few = levels.freedom() < kFewFreedoms && !errors.empty();
-  const double error = few ? std::max(levels.noise(), median(errors)) : levels.noise();
-  return kNormal95 * error * std::sqrt(2.0 / visits);
+  const bool by_errors = levels.freedom() == 0 && !errors.empty();
+  return kNormal95 * (by_errors ? median(errors) : levels.noise()) * std::sqrt(2.0 / visits);
 }
 
 Levels levels_of(const Trial& trial) {

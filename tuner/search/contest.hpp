@@ -38,9 +38,9 @@ bool is_possible(const SplitSample& sample, double noise);
 /// accuracy reached and the roofline. `format` is that of the measured step. Candidates keep their ids.
 void summarize(Evidence& evidence, const Workload& workload, StateFormat format = StateFormat::fp32);
 
-/// Returns up to which difference two splits may be equal that have `visits` visits each. While few visits
-/// say how much visits differ, the errors of the visits' own values count too: the standard error of each,
-/// relative; none if each is one sample.
+/// Returns up to which difference two splits may be equal that have `visits` visits each. While no
+/// visit says how much visits differ, the errors of the visits' own values count too: the standard error of
+/// each, relative; none if each is one sample.
 double noise_of(const Levels& levels, const std::vector<double>& errors, int visits);
 
 /// Returns the levels of a trial's runs: the median of each as a time (the reciprocal of a throughput).

@@ -18,20 +18,34 @@
 namespace zf {
 namespace {
 
+// decision.hpp says what the figures are.
+
+/// How often a visit is repeated that is not believable. With 0: 1.16, 1.91 and 0.27 %.
 constexpr int kMaxRepeats = 2;
-constexpr int kMaxSamplesPerVisit = 16;  // samples; longer visits would hardly interleave
+/// The most rounds of confirm. With 3: 1.20, 1.56 and 0.29 %. With 12: 1.15, 1.69 and 0.26 %, and where
+/// splits tie the visits grow faster than the logarithm of the cores.
+constexpr int kConfirmRounds = 6;
+/// The most periods of a visit: on a noisy machine, confirm takes twice as many. Without that: 1.15, 1.81 and
+/// 0.26 %.
+constexpr int kMaxSamplesPerVisit = 16;
 /// The most visits of a round. Visits of a round should be neighbours in time, so that drift hits them alike.
+/// With 3: 1.31, 1.99 and 0.27 %. With 8: 1.15, 1.84 and 0.26 %, and 31 visits on 256 cores instead of 15.
 constexpr std::size_t kBlock = 4;
 /// A visit is cut short if its first periods are this many times as long as the shortest period so far.
-/// Without that: 1.39 % and 0.31 %, and more time.
+/// Without that, the first figure of `regret 5 50` is 1.39 instead of 1.36 %, and takes more time.
 constexpr double kHopeless = 1.5;
-constexpr double kFewestEstimates = 3;  // rounds
-constexpr double kMostEstimates = 16;
-constexpr int kConfirmRounds = 6;
-/// The share of the budget after which each phase must end, so that time is left for the next one.
+/// The fewest rounds of estimates. With 1 the figures are the same, but no interval is known.
+constexpr double kFewestEstimates = 3;
+/// Student's t, for the degrees of freedom that some rounds leave. With half of it: 1.16, 1.89 and 0.27 %.
+/// With twice: 1.16, 1.56 and 0.26 %, and 4 visits more.
+constexpr double kStudent = 2.1;
+/// The share of the budget after which each phase must end, so that time is left for the next one. It acts on
+/// short budgets: with one of 20 visits, the second figure is 8.6 %, and without shares 12.2 %.
 constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};
-/// The default budget, in visits like the first one, and its limits.
+/// The default budget, in visits like the first one. With 30: 1.17, 2.40 and 0.30 %. With 120: 1.16, 1.56 and
+/// 0.26 %.
 constexpr int kVisitsOfBudget = 60;
+/// The user's patience. Half of either changes no figure.
 constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
 constexpr Nanoseconds kLargestBudget = 600 * kSecondNs;
 
@@ -144,10 +158,8 @@ class Sweep {
   /// between the visits of the search. (By that of the estimates themselves, intervals that happen to be
   /// narrow would end it.)
   std::size_t estimate_rounds(double noise) const {
-    constexpr double kStudent = 2.1;  // for the degrees of freedom that some rounds leave
     const double ratio = kStudent * noise / limits_.accuracy;
-    return static_cast<std::size_t>(
-        std::clamp(std::ceil(2 * ratio * ratio), kFewestEstimates, kMostEstimates));
+    return static_cast<std::size_t>(std::max(std::ceil(2 * ratio * ratio), kFewestEstimates));
   }
 
   /// Visits the choice, its runner-up, unbound and the shared home, to know their differences without the
