@@ -152,6 +152,9 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
   const auto own = request.gpus.is_given() ? std::nullopt : std::optional(machine.ranks);
   const int ranks =
       rank_count_of(request.ranks ? request.ranks : own, {}, machine.topology, request.gpus).count;
+  const std::string compared = machine.compared.empty()
+                                   ? "no public measurement of this kind of machine is known to the model"
+                                   : "compared with public measurements: " + machine.compared;
   SimulatedJob simulated = simulated_job(std::move(machine), workload, ranks, request.gpus);
   TuningJob job;
   job.machine = std::move(simulated.machine);
@@ -161,7 +164,8 @@ TuningJob job_on_simulated_machine(const std::filesystem::path& file, const Tuni
   job.placed = std::move(simulated.placed);
   job.model = std::make_unique<SimulatedModel>(std::move(simulated.model));
   job.meter = std::make_unique<SimulatedMeter>(*job.model, simulated.elements_per_rank, request.limits.seed);
-  job.warnings = {format_text("simulated with {}: nothing was measured on a real machine", file.string())};
+  job.warnings = {format_text("simulated with {}: nothing was measured on a real machine", file.string()),
+                  compared};
   if (!simulated.warning.empty()) job.warnings.push_back(simulated.warning);
   restrict_homes(job, request);
   return job;

@@ -24,10 +24,21 @@ double number_between(const Field& field, double low, double high) {
 double bandwidth(const Field& field) { return number_between(field, 1e-3, 1e6) * kGiga; }
 
 SimulatedMemory read_memory(const Field& field) {
-  field.object({"core_gb_per_s", "l3_gb_per_s", "node_gb_per_s", "remote_gb_per_s", "sharpness"});
-  return {bandwidth(field["core_gb_per_s"]), bandwidth(field["l3_gb_per_s"]),
-          bandwidth(field["node_gb_per_s"]), bandwidth(field["remote_gb_per_s"]),
-          number_between(field["sharpness"], 1, 100)};
+  field.object({"core_gb_per_s", "l3_gb_per_s", "node_gb_per_s", "remote_gb_per_s", "link_gb_per_s",
+                "l3_per_link", "adam_share", "sharpness"},
+               {"link_gb_per_s", "l3_per_link", "adam_share"});
+  SimulatedMemory memory;
+  memory.core_bytes_per_s = bandwidth(field["core_gb_per_s"]);
+  memory.l3_bytes_per_s = bandwidth(field["l3_gb_per_s"]);
+  memory.node_bytes_per_s = bandwidth(field["node_gb_per_s"]);
+  memory.remote_bytes_per_s = bandwidth(field["remote_gb_per_s"]);
+  memory.sharpness = number_between(field["sharpness"], 1, 100);
+  if (field.has("link_gb_per_s")) {
+    memory.link_bytes_per_s = bandwidth(field["link_gb_per_s"]);
+    memory.l3_per_link = field["l3_per_link"].integer(1, 64);
+  }
+  if (field.has("adam_share")) memory.adam_share = number_between(field["adam_share"], 0.01, 1);
+  return memory;
 }
 
 SimulatedNoise read_noise(const Field& field) {
@@ -112,13 +123,14 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   const Field file =
       document.root()
           .schema({"zf-machine/2"})
-          .object({"schema", "name", "source", "topology", "workload", "ranks", "gpu_nodes", "kinds",
-                   "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
-                  {"kinds", "slow_node"});
+          .object({"schema", "name", "source", "compared", "topology", "workload", "ranks", "gpu_nodes",
+                   "kinds", "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
+                  {"compared", "kinds", "slow_node"});
   for (const Field& line : file["source"].items()) line.text();
 
   SimulatedMachine machine;
   machine.name = file["name"].text();
+  if (file.has("compared")) machine.compared = file["compared"].text();
   machine.workload = (path.parent_path() / file["workload"].text()).string();
   machine.topology = read_topology_of(file["topology"], path);
   machine.topology.source = name;

@@ -11,13 +11,16 @@
 
 namespace zf {
 
-/// Bandwidths in bytes per second, for Adam's mix of reads and writes.
+/// Bandwidths in bytes per second, for Adam's mix of reads and writes; for STREAM's if `adam_share` is given.
 struct SimulatedMemory {
   double core_bytes_per_s = 0;    ///< one thread of a core of speed 1, alone
   double l3_bytes_per_s = 0;      ///< all cores of an L3 group
   double node_bytes_per_s = 0;    ///< a NUMA node, from its own cores
   double remote_bytes_per_s = 0;  ///< a NUMA node, from cores of others
   double sharpness = 4;           ///< how sharply bandwidth saturates: the exponent of a p-norm
+  double link_bytes_per_s = 0;    ///< `l3_per_link` L3 groups of one die together; 0: no such limit
+  int l3_per_link = 1;
+  double adam_share = 1;  ///< what Adam's step reaches of the bandwidth that it keeps busy
 };
 
 struct SimulatedNoise {
@@ -37,6 +40,8 @@ struct SlowNode {
 
 struct SimulatedMachine {
   std::string name;
+  std::string
+      compared;  ///< what its times were compared with, and how far off they were; empty: with nothing
   std::string workload;             ///< path of the machine's own workload file
   int ranks = 1;                    ///< used in place of the workload file's number
   Topology topology;                ///< never counts as this machine; GPUs in rank order

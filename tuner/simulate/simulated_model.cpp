@@ -14,6 +14,9 @@ namespace {
 constexpr double kRegions = 40;    // forks and joins in the host work of one training step
 constexpr double kHelpers = 3;     // threads besides the launching one: autograd, collectives, data loading
 constexpr double kLaunchTail = 4;  // p99 over p50
+// Linux lets a busy thread run for 0.75 ms x (1 + log2(8)) before another one of its core gets a turn
+// (kernel/sched/fair.c, sysctl_sched_base_slice, 8 or more CPUs).
+constexpr double kTimeSliceNs = 3e6;
 
 constexpr double kNsPerS = 1e9;
 constexpr int kFixedPointRounds = 6;
@@ -81,13 +84,24 @@ SimulatedModel::Threads SimulatedModel::threads_on(const std::vector<Pu>& pus) c
     const Core& core = machine_.topology.cores[index];
     l3_wanted[core.l3] += rate_of(core, threads);
   }
+  const SimulatedMemory& memory = machine_.memory;
+  std::map<int, double> link_wanted;
+  for (const auto& [l3, wanted] : l3_wanted) {
+    if (l3 >= 0) link_wanted[l3 / memory.l3_per_link] += limited(wanted, memory.l3_bytes_per_s);
+  }
+  // The share of its wanted bandwidth that an L3 group gets through itself and through its die's link.
+  const auto granted_to = [&](int l3) {
+    if (l3 < 0) return 1.0;
+    const double link = link_wanted[l3 / memory.l3_per_link];
+    const double through_link =
+        memory.link_bytes_per_s > 0 ? limited(link, memory.link_bytes_per_s) / link : 1;
+    return limited(l3_wanted[l3], memory.l3_bytes_per_s) / l3_wanted[l3] * through_link;
+  };
   Threads result;
   result.count = static_cast<int>(pus.size());
   for (const auto& [index, threads] : threads_of_core) {
     const Core& core = machine_.topology.cores[index];
-    const double wanted = l3_wanted[core.l3];
-    const double granted = core.l3 < 0 ? wanted : limited(wanted, machine_.memory.l3_bytes_per_s);
-    const double rate = rate_of(core, threads) * granted / wanted;
+    const double rate = rate_of(core, threads) * granted_to(core.l3);
     Threads::OnNode& node = result.nodes[node_index(core)];
     node.slowest_bytes_per_s =
         node.bytes_per_s == 0 ? rate / threads : std::min(node.slowest_bytes_per_s, rate / threads);
@@ -103,6 +117,7 @@ SimulatedModel::Rank SimulatedModel::rank_model(const RankSplit& split) const {
   const auto training = split.unbound ? split.pool : one_per_core(split.training, core_of_pu_);
   rank.training = threads_on(training);
   rank.shares_cores = split.shared || split.unbound;
+  rank.is_unbound = split.unbound;
   const auto cores = static_cast<double>(training.size());
   rank.crowd = std::max(0.0, (kHelpers + 1) / cores - 1);
   if (split.unbound) {
@@ -127,7 +142,7 @@ double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Traffic& tr
       const auto burst = traffic.training_burst.find(node);
       const double others = burst == traffic.training_burst.end() ? 0 : burst->second * traffic.host_busy;
       const double granted = bandwidth_left_for(wanted, others, node_bytes_per_s(node)) / wanted;
-      const double mine = threads.slowest_bytes_per_s * granted * rank.locality;
+      const double mine = threads.slowest_bytes_per_s * granted * rank.locality * machine_.memory.adam_share;
       pace = pace == 0 ? mine : std::min(pace, mine);
     }
     if (rank.shares_cores) pace /= 1 + traffic.host_busy;
@@ -177,9 +192,15 @@ double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Traffic
       host_bytes_per_s += threads.bytes_per_s * granted * rank.locality;
     }
     if (rank.shares_cores) host_bytes_per_s /= 1 + traffic.pool_busy;
-    const double host_ns = (static_cast<double>(training_demand_.host_bytes) / host_bytes_per_s * kNsPerS +
-                            kRegions * machine_.sync_ns_per_thread * rank.training.count) /
-                           workload_.update_interval;
+    // Share of the joins at which a thread waits for a thread of others on its core. Unbound, each rank
+    // starts as many threads as the machine has cores.
+    const double behind_others = rank.is_unbound && ranks.size() > 1 ? 1
+                                 : rank.shares_cores                 ? traffic.pool_busy
+                                                                     : 0;
+    const double host_ns =
+        (static_cast<double>(training_demand_.host_bytes) / host_bytes_per_s * kNsPerS +
+         kRegions * (machine_.sync_ns_per_thread * rank.training.count + kTimeSliceNs * behind_others)) /
+        workload_.update_interval;
 
     const double taken = std::min(1.0, pool_traffic(rank.launch_node) / node_bytes_per_s(rank.launch_node));
     const double crowd = rank.crowd + (rank.shares_cores ? traffic.pool_busy : 0);

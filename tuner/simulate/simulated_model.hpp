@@ -35,8 +35,9 @@ class SimulatedModel {
   struct Rank {
     Threads pool;
     Threads training;
-    double locality = 1;        ///< average speed of a memory access, relative to a local one
-    double crowd = 0;           ///< training threads per core beyond the first
+    double locality = 1;  ///< average speed of a memory access, relative to a local one
+    double crowd = 0;     ///< training threads per core beyond the first
+    bool is_unbound = false;
     bool shares_cores = false;  ///< pool and training run on the same cores
     double launch_speed = 1;    ///< speed of the core that launches
     int launch_node = -1;

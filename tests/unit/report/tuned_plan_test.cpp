@@ -72,6 +72,16 @@ Plan tune_for_deepspeed(Visits& visits, const int& signal, const std::function<v
                      job, request, nullptr, [&] { return signal; }, [](const SweepProgress&) {}, swept));
 }
 
+TEST(Tuning, ASimulatedMachineSaysWhatItWasComparedWith) {
+  const auto second_warning = [](const char* machine) {
+    return job_on_simulated_machine(std::filesystem::path(ZF_SOURCE_DIR) / "configs" / "machines" / machine,
+                                    {})
+        .warnings.at(1);
+  };
+  EXPECT_THAT(second_warning("epyc-7742-8gpu-nps1.json"), HasSubstr("4 of 6 signs right, 3 of 7 gains near"));
+  EXPECT_THAT(second_warning("cloud-2vcpu.json"), HasSubstr("no public measurement"));
+}
+
 TEST(TuningJob, AWorkloadThatNoPlanCanHaveIsRefused) {
   TuningRequest request;
   request.workload = {
