@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,7 @@ class Reached(unittest.TestCase):
             self.assertEqual(reached.labels_of(["docs/bind.md", path]), {"all"})
         self.assertEqual(reached.labels_of([]), set())
 
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
     def test_every_file_reaches_labels_that_tests_have(self):
         files = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z"], capture_output=True, text=True, check=False)
         if files.returncode != 0:
@@ -54,6 +56,7 @@ class Reached(unittest.TestCase):
             self.assertLessEqual(labels, known, path)
             self.assertTrue(labels, path)
 
+    @unittest.skipUnless(shutil.which("git"), "git is not installed")
     def test_what_git_does_not_know_yet_is_a_change_too(self):
         with tempfile.TemporaryDirectory() as folder:
             def git(*words):

@@ -128,7 +128,7 @@ TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
     return refusal_of_attaching(duplicate(arena));
   };
   EXPECT_EQ(refusal_after([](const Arena&) {}), "none");
-  const auto block = HasSubstr("control block does not fit");
+  const auto block = HasSubstr("control block that does not fit");
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().arena_bytes += 1; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().group_count = 1U << 30; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().groups_offset = ~0ULL; }), block);
