@@ -37,11 +37,14 @@ int write_in_full(std::span<const std::byte> bytes, Write write) {
   return 0;
 }
 
-}  // namespace
+/// Opens a file, and leaves errno if that fails. Without O_NONBLOCK, opening a FIFO that has no writer would
+/// wait for ever.
+FileDescriptor try_open(const std::filesystem::path& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
 
-FileDescriptor open_regular_file(const std::filesystem::path& path) {
-  // Without O_NONBLOCK, opening a FIFO that has no writer would wait for ever.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+/// Returns what try_open() has opened, or throws as open_regular_file() does.
+FileDescriptor regular_file(const std::filesystem::path& path, FileDescriptor file) {
   if (!file.valid()) {
     const bool few = errno == EMFILE || errno == ENFILE;
     refuse(path, errno_text(errno), few ? descriptor_hint(errno) : "check the path and its permissions");
@@ -52,6 +55,33 @@ FileDescriptor open_regular_file(const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode))
     refuse(path, "is not a regular file but a FIFO or a device", "copy it to a file first");
   return file;
+}
+
+/// Returns the whole text of an open file.
+std::string text_of(const std::filesystem::path& path, const FileDescriptor& file) {
+  std::string text;
+  const auto limit = kMaxTextFileBytes + 1;
+  text.reserve(std::min(size_of_file(file.get()) + 1, limit));
+  for (std::size_t used = 0;;) {
+    text.resize(std::min(used + 65536, limit));
+    const ssize_t got = ::read(file.get(), text.data() + used, text.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(path, errno_text(errno), "check the file system that it lies on");
+    used += static_cast<std::size_t>(got);
+    if (used == limit) {
+      refuse(path, format_text("is larger than {} MiB", kMaxTextFileBytes >> 20), "is it the right file?");
+    }
+    if (got == 0) {
+      text.resize(used);
+      return text;
+    }
+  }
+}
+
+}  // namespace
+
+FileDescriptor open_regular_file(const std::filesystem::path& path) {
+  return regular_file(path, try_open(path));
 }
 
 std::uint64_t size_of_file(int fd) {
@@ -74,24 +104,13 @@ std::size_t read_at(const std::filesystem::path& path, int fd, std::uint64_t off
 }
 
 std::string read_text_file(const std::filesystem::path& path) {
-  const FileDescriptor file = open_regular_file(path);
-  std::string text;
-  const auto limit = kMaxTextFileBytes + 1;
-  text.reserve(std::min(size_of_file(file.get()) + 1, limit));
-  for (std::size_t used = 0;;) {
-    text.resize(std::min(used + 65536, limit));
-    const ssize_t got = ::read(file.get(), text.data() + used, text.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(path, errno_text(errno), "check the file system that it lies on");
-    used += static_cast<std::size_t>(got);
-    if (used == limit) {
-      refuse(path, format_text("is larger than {} MiB", kMaxTextFileBytes >> 20), "is it the right file?");
-    }
-    if (got == 0) {
-      text.resize(used);
-      return text;
-    }
-  }
+  return text_of(path, open_regular_file(path));
+}
+
+std::optional<std::string> read_text_file_if_any(const std::filesystem::path& path) {
+  FileDescriptor file = try_open(path);
+  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  return text_of(path, regular_file(path, std::move(file)));
 }
 
 bool belongs_to_this_user(const std::filesystem::path& path, unsigned owner) {

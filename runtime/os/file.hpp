@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,9 @@ inline constexpr std::size_t kMaxTextFileBytes = std::size_t{64} << 20;
 /// Returns the whole text of a regular file. Throws Error(usage) with the path if it is absent, unreadable, a
 /// folder, a FIFO or device (never blocks on one), or larger than kMaxTextFileBytes.
 std::string read_text_file(const std::filesystem::path& path);
+
+/// Does the same, and returns nothing if there is no such file.
+std::optional<std::string> read_text_file_if_any(const std::filesystem::path& path);
 
 /// Opens a regular file for reading. Throws Error(usage) with the path if it is absent, unreadable, a folder,
 /// or a FIFO or device (never blocks on one).

@@ -38,12 +38,12 @@ Plan parse_plan(std::string_view text, std::string_view name) {
 }
 
 Plan load_plan(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (std::filesystem::status(path, unknown).type() == std::filesystem::file_type::not_found) {
+  const auto text = read_text_file_if_any(path);
+  if (!text) {
     throw Error(Exit::usage, format_text("{}: {}", path.string(), errno_text(ENOENT)),
                 "make a plan with zf-tune tune, or name another file");
   }
-  return parse_plan(read_text_file(path), path.string());
+  return parse_plan(*text, path.string());
 }
 
 void save_plan(const Plan& plan, const std::filesystem::path& path, const std::function<void()>& before) {

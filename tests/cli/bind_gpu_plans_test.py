@@ -4,6 +4,7 @@ import json
 import os
 
 from bound_gpus import BoundGpusTest
+from node_folder import Device
 
 
 class BindGpuPlans(BoundGpusTest):
@@ -67,12 +68,47 @@ class BindGpuPlans(BoundGpusTest):
         plan = self.read_plan()
         plan["ranks"][1]["gpu"]["pci"] = "0000:30:00.0"
         (self.folder / "plan.json").write_text(json.dumps(plan))
-        said = self.bind(**launched)
-        self.assertFalse(said["bound"], said["text"])
-        self.assertIn("is for 2 ranks with GPU 0000:10:00.0, 0000:30:00.0, and this job has 1, so others may have",
-                      said["errors"][0])
+        self.assert_same(self.bind(**launched), 1)  # its rank 1 has this GPU here
         self.run_mounted("plan", "-q", "--ranks", "1")
         said = self.bind(**launched)
         self.assertFalse(said["bound"], said["text"])
         self.assertIn("is for 1 rank with GPU 0000:10:00.0, and this job has 1, so", said["errors"][0])
         self.assertTrue(self.bind(**launched | {"CUDA_VISIBLE_DEVICES": "0"})["bound"])
+
+
+class PlanOfAnotherNode(BoundGpusTest):
+    """The plan was made on a node of this class that has its GPUs at other addresses."""
+
+    def setUp(self):
+        super().setUp()
+        first, *_, last = (str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+        self.near = [int(last), int(first)]
+        (self.folder / "plans").mkdir()
+        self.run_mounted("plan", "-q", "--ranks", "2", "-o", "plans/old.json")
+        self.remove_gpus()
+        self.write(*(Device(f"0000:{bus}:00.0", cpu, minor=minor)
+                     for minor, (bus, cpu) in enumerate((("30", last), ("40", first)))))
+        self.class_ = self.read_plan("plans/old.json")["machine"]["fingerprint"]
+
+    def assert_near(self, gpu: int, **variables: str) -> dict:
+        said = self.bind(CUDA_VISIBLE_DEVICES=str(gpu), **variables)
+        self.assertTrue(said["bound"], said["text"])
+        self.assertIn(self.near[gpu], said["cpus"])
+        return said
+
+    def test_the_rank_is_that_of_the_gpu_that_the_plan_has_here(self):
+        launched = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        for gpu in (0, 1):
+            for variables in ({}, launched):
+                self.assert_near(gpu, ZF_PLAN="plans/old.json", **variables)
+
+    def test_the_plan_of_these_places_comes_first_then_that_of_the_class_then_any(self):
+        """As publish takes them."""
+        (self.folder / "own").mkdir()
+        places = json.loads(self.run_mounted("probe", "--format", "json").stdout)["machine"]["gpus_fingerprint"]
+        self.assertTrue(self.bind(CUDA_VISIBLE_DEVICES="0", PLANS="own")["plan"].startswith("a plan for"))
+        for suffix in ("+0123456789abcdef", "", f"+{places}"):
+            name = f"{self.class_}{suffix}.json"
+            (self.folder / "own" / name).write_text((self.folder / "plans/old.json").read_text())
+            for gpu in (0, 1):
+                self.assertTrue(self.assert_near(gpu, PLANS="own")["plan"].endswith(f"/own/{name}"))

@@ -16,6 +16,9 @@ if os.environ.get("LATER"):
     from zf_runtime.binding import other_ranks
     other_ranks._PATIENCE_S = 1
     os.environ.update(json.loads(os.environ["LATER"]))
+if os.environ.get("PLANS"):
+    from zf_runtime.binding import find_home
+    find_home.PLANS = os.environ["PLANS"]
 time.sleep(float(os.environ.get("WAITS", 0)))
 binding = bind(*map(int, sys.argv[1:]))
 print(json.dumps({"bound": bool(binding), "cpus": sorted(binding.cpus), "source": binding.source, "plan": binding.plan,

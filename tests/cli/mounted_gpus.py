@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 
 from node_folder import Device
 from permissions import need_device_nodes, need_namespaces
@@ -47,6 +48,10 @@ class MountedGpusTest(CommandTest):
             self.write_files({name.replace("sys/bus/pci/", "pci/", 1).replace("proc/driver/", "driver/", 1): text + "\n"
                               for name, text in device.files(total).items()})
         (self.folder / "driver").mkdir(exist_ok=True)
+
+    def remove_gpus(self) -> None:
+        shutil.rmtree(self.folder / "pci")
+        shutil.rmtree(self.folder / "driver")
 
     def nvidia(self, count: int) -> list[Device]:
         return [Device(f"0000:{0x10 * (minor + 1):02x}:00.0", self.cpus, minor=minor) for minor in range(count)]

@@ -33,6 +33,22 @@ class Publish(CommandTest):
         self.assert_refused(self.run_tune("publish", "--plans", "plans", *NODE), USAGE, "--to")
         self.assert_refused(self.run_tune("publish", "--to", "run/1.json", *NODE), USAGE, "--plans")
 
+    def test_a_dry_run_prints_the_plans_path_alone(self):
+        result = self.run_tune("publish", "--plans", "plans", "--dry-run", *NODE)
+        self.assert_exit(result, DONE)
+        self.assertEqual((result.stdout, result.stderr), (f"plans/{self.name}\n", ""))
+        os.remove(self.class_plan)
+        none = self.run_tune("publish", "--plans", "plans", "--dry-run", *NODE)
+        self.assertEqual((none.returncode, none.stdout), (DONE, ""))
+
+    def test_a_plan_may_be_named(self):
+        named = self.run_tune("publish", "--plan", f"plans/{self.name}", "--to", "-", *NODE)
+        self.assert_exit(named, DONE)
+        self.assertEqual(json.loads(named.stdout), self.plan)
+        other = ("--topology", "pack:1 [numa(memory=64GiB)] core:4 pu:1")
+        self.assert_refused(self.run_tune("publish", "--plan", f"plans/{self.name}", "--to", "-", *other), STALE,
+                            "another class")
+
     def test_class_without_a_plan_is_named(self):
         result = self.publish("--topology", "pack:1 [numa(memory=64GiB)] core:4 pu:1")
         self.assert_refused(result, STALE, "plans/", "no plan for this node's class", "4 cores")

@@ -1,9 +1,13 @@
 #include "planning/class_plan.hpp"
 
-#include "base/error.hpp"
+#include <algorithm>
+#include <system_error>
+#include <vector>
+
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "machine/fingerprint.hpp"
+#include "os/file.hpp"
 #include "os/publish.hpp"
 #include "plan/plan_json.hpp"
 
@@ -16,57 +20,33 @@ struct Plans {
   const std::optional<GpuPlaces>& gpus;
 };
 
-bool is_there(const std::filesystem::path& path) {
+/// Returns the files that may have the plan of this class, the best one first.
+std::vector<std::filesystem::path> paths_of_class(const std::string& fingerprint, const Plans& plans) {
+  std::vector<std::filesystem::path> of_other_places;
   std::error_code error;
-  return std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found;
-}
-
-/// Returns the first "CLASS+….json" by name; nothing if there is none.
-std::optional<std::filesystem::path> first_of_class(const std::string& fingerprint,
-                                                    const std::filesystem::path& folder) {
-  std::optional<std::filesystem::path> first;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+  for (std::filesystem::directory_iterator entry(plans.folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (!name.starts_with(fingerprint + "+") || !name.ends_with(".json")) continue;
-    if (!first || entry->path() < *first) first = entry->path();
+    if (name.starts_with(fingerprint + "+") && name.ends_with(".json"))
+      of_other_places.push_back(entry->path());
   }
-  return first;
+  std::ranges::sort(of_other_places);
+  std::vector<std::filesystem::path> paths;
+  if (plans.gpus)
+    paths.push_back(plans.folder / format_text("{}+{}.json", fingerprint, plans.gpus->fingerprint));
+  paths.push_back(plans.folder / (fingerprint + ".json"));
+  paths.insert(paths.end(), of_other_places.begin(), of_other_places.end());
+  return paths;
 }
 
-/// Returns the file with the plan of this class; that of CLASS.json if there is none.
-std::filesystem::path path_of_class(const std::string& fingerprint, const Plans& plans) {
-  if (plans.gpus) {
-    const auto own = plans.folder / format_text("{}+{}.json", fingerprint, plans.gpus->fingerprint);
-    if (is_there(own)) return own;
+/// Returns the plan of this class; nothing if the folder has none. Opens each file once, because a plan may
+/// be replaced meanwhile.
+std::optional<ClassPlan> plan_of_class(const std::string& fingerprint, const Plans& plans) {
+  for (const std::filesystem::path& path : paths_of_class(fingerprint, plans)) {
+    if (const auto text = read_text_file_if_any(path))
+      return ClassPlan{parse_plan(*text, path.string()), path};
   }
-  const auto any = plans.folder / (fingerprint + ".json");
-  return is_there(any) ? any : first_of_class(fingerprint, plans.folder).value_or(any);
-}
-
-/// Returns the plan of this class; nothing if the folder has none.
-std::optional<Plan> plan_of_class(const std::string& fingerprint, const Plans& plans) {
-  const std::filesystem::path path = path_of_class(fingerprint, plans);
-  return is_there(path) ? std::optional(load_plan(path)) : std::nullopt;
-}
-
-Plan present_plan(const MachineClass& node, const Plans& plans) {
-  std::optional<Plan> plan = plan_of_class(node.fingerprint, plans);
-  const std::string path = path_of_class(node.fingerprint, plans).string();
-  if (!plan) {
-    throw Error(Exit::stale_plan,
-                format_text("{}: no plan for this node's class ({}; {}, {}, {})", path, node.model,
-                            print_count(node.packages, "package"), print_count(node.numa_nodes, "NUMA node"),
-                            print_count(node.cores, "core")),
-                "tune one node of the class and put its plan there");
-  }
-  const auto differences = class_differences(plan->machine, node);
-  if (!differences.empty()) {
-    throw Error(Exit::stale_plan, format_text("{}: {}", path, join_text(differences, "; ")),
-                "the file's name is not the class of its plan: tune one node of the class again");
-  }
-  return *std::move(plan);
+  return std::nullopt;
 }
 
 /// Returns the remembered class; nothing if none is remembered. Refuses text that is not a fingerprint,
@@ -80,25 +60,31 @@ std::optional<std::string> remembered_class(const std::filesystem::path& file) {
               "remove the file");
 }
 
-/// Returns the plan of the class of which the node last had a plan; nothing if that class has no plan now.
-std::optional<Plan> remembered_plan(const std::filesystem::path& file, const Plans& plans) {
-  const auto fingerprint = remembered_class(file);
-  return fingerprint ? plan_of_class(*fingerprint, plans) : std::nullopt;
-}
-
 }  // namespace
 
-ClassPlan find_class_plan(const MachineClass& node, const std::optional<GpuPlaces>& gpus,
-                          const std::filesystem::path& folder,
-                          const std::optional<std::filesystem::path>& memory) {
+std::optional<ClassPlan> find_class_plan(const MachineClass& node, const std::optional<GpuPlaces>& gpus,
+                                         const std::filesystem::path& folder,
+                                         const std::optional<std::filesystem::path>& memory) {
   const Plans plans{folder, gpus};
-  auto former =
-      memory && !plan_of_class(node.fingerprint, plans) ? remembered_plan(*memory, plans) : std::nullopt;
-  ClassPlan found{former ? *std::move(former) : present_plan(node, plans), {}, false};
-  const std::string& fingerprint = found.plan.machine.fingerprint;
-  found.path = path_of_class(fingerprint, plans);
-  found.is_former = fingerprint != node.fingerprint;
+  if (auto present = plan_of_class(node.fingerprint, plans)) {
+    const auto differences = class_differences(present->plan.machine, node);
+    if (differences.empty()) return present;
+    throw Error(Exit::stale_plan, format_text("{}: {}", present->path.string(), join_text(differences, "; ")),
+                "the file's name is not the class of its plan: tune one node of the class again");
+  }
+  const auto former = memory ? remembered_class(*memory) : std::nullopt;
+  auto found = former ? plan_of_class(*former, plans) : std::nullopt;
+  if (found) found->is_former = found->plan.machine.fingerprint != node.fingerprint;
   return found;
+}
+
+Error no_class_plan(const MachineClass& node, const std::filesystem::path& folder) {
+  return {Exit::stale_plan,
+          format_text("{}: no plan for this node's class ({}; {}, {}, {})",
+                      (folder / (node.fingerprint + ".json")).string(), node.model,
+                      print_count(node.packages, "package"), print_count(node.numa_nodes, "NUMA node"),
+                      print_count(node.cores, "core")),
+          "tune one node of the class and put its plan there"};
 }
 
 std::string remember_class(const std::string& fingerprint, const std::filesystem::path& file) {

@@ -3,7 +3,6 @@ others: for all GPUs of this node, or for as many ranks as there are."""
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -70,20 +69,18 @@ def find(who: Who, plan: str | None, variables: Mapping[str, str], cpus: Cpus) -
 
 
 def _plan_of_class(variables: Mapping[str, str]) -> str | None:
-    """Returns the path of the plan for this node's class. Asks for the class only if there are plans."""
+    """Returns the path of the plan that this node takes of PLANS; None if there is none. Asks only if there are any."""
     if not os.path.isdir(PLANS):
         return None
     try:
-        probed = json.loads(ask_tune.run("probe", "--format", "json", variables=variables, cpus=everything()))
+        return plan_files.of_class(PLANS, variables)
     except TuneError as error:
-        raise NotBound(f"{PLANS} has plans, and the class of this node is not known: {error}") from None
-    path = os.path.join(PLANS, f"{probed['machine']['fingerprint']}.json")
-    return path if os.path.exists(path) else None
+        raise NotBound(f"{PLANS} has plans, and which of them is this node's is not known: {error}") from None
 
 
 def _by_plan(who: Who, path: str, variables: Mapping[str, str], own: Mapping[str, str], cpus: Cpus) -> Found:
     """`own`: the variables that are about this process."""
-    plan = plan_files.read(path)
+    plan = plan_files.fitted(path, variables)
     rank, ranks, source = who
     if rank is None and len(plan["ranks"]) == 1:
         node_gpus.need_no_other_gpu(path, plan, who, variables, own)
