@@ -84,7 +84,7 @@ def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[s
 
 def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
                     before: frozenset[int]) -> tuple[Who, Cpus] | None:
-    """Returns who this process is, and whose CPUs count, if bind() has bound a process above it as somebody else. None
+    """Returns who this process is, and which CPUs count, if bind() has bound a process above it as another rank. None
     if it is the same rank, or if zf-tune exec has bound it. Children that are ranks of a job of their own divide the
     home of the process that has started them."""
     if outer.call is None:
@@ -123,7 +123,7 @@ _last: _Last | None = None
 
 
 def _last_here() -> _Last | None:
-    """Returns the last bind() if it was this process that it bound, and nobody has done so since."""
+    """Returns the last bind() if it was this process that it bound, and no other call has done so since."""
     if _last is None or _last.pid != os.getpid() or _last.line != os.environ.get("ZF_BINDING"):
         return None
     return _last
@@ -199,7 +199,7 @@ def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], s
     try:
         moves = own_threads.move(before, home.cpus) if before != home.cpus else own_threads.Moves(0, "")
         now = own_threads.main_cpus()
-        if now == before != home.cpus:  # refused: nobody is to take this process for a bound one
+        if now == before != home.cpus:  # refused: this process must not pass for a bound one
             raise NotBound(moves.problem)
         if call is not None and call[0].ranks != 1 and not is_pinned and now == home.cpus != before:
             _need_alone(home, before)

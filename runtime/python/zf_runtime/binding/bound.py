@@ -10,7 +10,7 @@ from .parallel_regions import Region
 
 
 class LeftThread(NamedTuple):
-    """A thread that keeps a mask of its own, because somebody chose it: NCCL, verbs, this runtime, the user."""
+    """A thread that keeps a mask of its own, which NCCL, verbs, this runtime or the user chose."""
 
     tid: int
     name: str
@@ -27,7 +27,7 @@ class Binding:
     rank, source: the local rank, and what it was known by; None if it is not known.
     plan: where the home is from: a path; in words, such as "a plan for all 2 GPUs of this node", if the plan was made
     for this call; or that zf-tune exec or a bind() before had bound the process. Empty if it is not bound.
-    cpus, mems: the home, and the nodes whose memory the calling thread prefers; empty if none, if it was refused,
+    cpus, mems: the home, and the nodes that the calling thread prefers; empty if none, if it was refused,
     or if a memory policy that others have set is kept.
     moved: threads that were moved. left: threads with masks of their own.
     threads: the number that each library has now. region, backward: counted in parallel regions, None if there is no

@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
 
 class Cpus(NamedTuple):
-    """Whose CPUs count."""
+    """The CPUs that count."""
 
     seen: frozenset[int]  # those of this process now; of the job, if its present mask is another rank's home
     of_others: Home | None = None  # that home
@@ -228,7 +228,7 @@ def _launch(path: str, rank: int, ranks: int | None, variables: Mapping[str, str
         # The mask is another rank's. What the job may use was that of zf-tune exec, if it gave that rank this home.
         other = _home_in(ask_tune.launch(path, cpus.of_others.rank, variables, cpus.seen))
         if other.cpus != cpus.of_others.cpus:
-            raise NotBound(f"zf-tune exec has bound whoever started this process to "
+            raise NotBound(f"zf-tune exec has bound the process that started this one to "
                            f"{cpu_lists.in_words(cpus.of_others.cpus)}, and the plan has "
                            f"{cpu_lists.in_words(other.cpus)} for it: which CPUs the job has is not known. Start it "
                            "without zf-tune exec")
@@ -243,7 +243,7 @@ def _home_in(launch: ask_tune.Launch) -> Home:
 
 
 def _as_it_stands(plan: dict[str, Any], path: str, rank: int, who: Who, cpus: Cpus) -> Home:
-    """Returns the plan's own home for a rank. Without zf-tune nobody fits the plan to this allocation, so all homes
+    """Returns the plan's own home for a rank. Without zf-tune the plan is not fitted to this allocation, so all homes
     must be allowed here, and as many ranks must run as the plan has."""
     try:
         homes = [rank_home.of_plan(plan, entry["rank"]) for entry in plan["ranks"]]

@@ -136,13 +136,13 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
     if switched_off():
         return []
     is_by_exec = watch.home is None
-    if watch.home is None:  # zf-tune exec has bound it, or nobody
+    if watch.home is None:  # zf-tune exec has bound it, or it is not bound
         watch.home = rank_home.own(which_rank.own(os.environ))
         if watch.home is None or not watch.home.is_bound:
             return []
         watch.threads = _start_mask(watch.home)
     moved = moved_threads(watch.home, watch.threads, own_threads.all_threads())
-    if is_by_exec:  # nobody has looked since: the command itself may have narrowed them
+    if is_by_exec:  # this is the first look: the command itself may have narrowed them
         moved = [one._replace(before=None) for one in moved]
     for one in moved if sys.stderr is not None else ():  # print() would take stdout instead
         blame = f" {when}, by another part of this job" if one.before is not None else ""
@@ -162,7 +162,7 @@ def _start_mask(home: Home) -> dict[tuple[int, int], frozenset[int]]:
 def moved_threads(home: Home, before: dict[tuple[int, int], frozenset[int]],
                   now: list[own_threads.Thread]) -> list[Moved]:
     """Returns the threads that are not where they were, nor in the home. A thread that began later may have any CPUs of
-    the home, and one of those that place themselves may have any. A thread that has ended is nobody's matter."""
+    the home, and one of those that place themselves may have any. A thread that has ended does not count."""
     found = []
     for thread in now:
         was = before.get((thread.tid, thread.started))

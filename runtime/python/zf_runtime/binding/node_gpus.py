@@ -29,7 +29,7 @@ def usable(variables: Mapping[str, str]) -> list[str]:
     for gpu in gpus:
         if not gpu["usable"] and not gpu["why_unusable"].startswith("/dev/"):
             raise HiddenGpu(f"GPU {gpu['pci']} of this node is not for this process ({gpu['why_unusable']}), and may "
-                            "be another's, whose CPUs are not known")
+                            "be another's, with CPUs that are not known")
     return [gpu["pci"] for gpu in gpus if gpu["usable"]]
 
 
@@ -46,7 +46,7 @@ def by_nodes(who: Who, variables: Mapping[str, str]) -> list[str]:
     if not all(gpu["why_unusable"].startswith("/dev/") for gpu in hidden):
         if (who.ranks or 1) > 1:
             return []
-        raise NotBound(f"{others}, and may be another's, whose CPUs are not known: name a plan for all (plan=)")
+        raise NotBound(f"{others}, and may be another's, with CPUs that are not known: name a plan for all (plan=)")
     if who.ranks is not None and who.ranks > 1:
         peers = other_ranks.all_of(who.ranks)
         if peers is None or not other_ranks.have_same_devices(peers):
@@ -79,7 +79,7 @@ def rank_of_gpu(gpus: Gpus, plan: dict[str, Any], variables: Mapping[str, str]) 
     address, = mine or _addresses(gpus, variables)
     found = _ranks_of(address, plan)
     if len(found) != 1:
-        raise NotBound(f"{why}, and it does not say whose GPU {', '.join(gpus.names) or address} is: give rank=")
+        raise NotBound(f"{why}, and it does not say which rank has GPU {', '.join(gpus.names) or address}: give rank=")
     return found[0]
 
 

@@ -37,7 +37,7 @@ class Outer(NamedTuple):
 
 
 def find(variables: Mapping[str, str]) -> Outer | None:
-    """Returns what the environment says; None if nobody was bound, or if that cannot be read."""
+    """Returns what the environment says; None if no process was bound, or if that cannot be read."""
     line = variables.get("ZF_BINDING", "")
     try:
         home = rank_home.parse(line)

@@ -63,7 +63,7 @@ def _comm(tid: int) -> str:
 
 
 def move(old: frozenset[int], new: frozenset[int]) -> Moves:
-    """Gives the mask `new` to every thread whose mask is exactly `old`. A thread with any other mask keeps it: somebody
+    """Gives the mask `new` to every thread with the mask `old`. A thread with any other mask keeps it: the program
     chose it. A thread that is being started inherits the mask of the thread that starts it, so one pass may miss it:
     it looks again until a pass finds no thread with the old mask and no new thread."""
     seen: set[tuple[int, int]] = set()

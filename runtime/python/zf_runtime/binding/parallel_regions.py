@@ -31,7 +31,7 @@ class Regions(NamedTuple):
 
 def count() -> Regions:
     """Runs parallel regions with as many threads as the calling thread would get, and as torch would. They run in a
-    thread of their own, whose team of GNU's runtime ends with it: a process that has one, and forks, has children that
+    thread of their own; its team of GNU's runtime ends with it: a process that has one, and forks, has children that
     hang in their first region."""
     openmp = _find_openmp()
     torch: Any = sys.modules.get("torch")

@@ -52,7 +52,7 @@ def parse(line: str) -> Home:
 def own(variables: Mapping[str, str]) -> Home | None:
     """Returns the home of ZF_BINDING if it is this process's. It is another's if a launcher that was itself started
     under zf-tune exec has started this process as another rank: see local_rank(). A line that cannot be read is
-    nobody's."""
+    no process's."""
     line = variables.get("ZF_BINDING", "")
     rank = local_rank(variables) if line else None
     if rank is None or rank.variable != "ZF_RANK":

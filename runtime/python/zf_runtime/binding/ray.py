@@ -54,14 +54,14 @@ def node_has_gpus() -> bool:
 
 
 def default_threads() -> str:
-    """Returns the OMP_NUM_THREADS that Ray sets for a worker if nobody else has: its CPUs, or 1."""
+    """Returns the OMP_NUM_THREADS that Ray sets for a worker without one: its CPUs, or 1."""
     cpus = sys.modules["ray"].get_runtime_context().get_assigned_resources().get("CPU")
     return str(max(int(cpus or 1), 1))
 
 
 def without_inherited(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables of this worker without those that Ray itself was started with: they say which rank somebody
-    was who started Ray."""
+    """Returns the variables of this worker without those that Ray itself was started with: they say which rank
+    the process was that started Ray."""
     raylets = parents_variables() or variables_at_start()
     return {name: value for name, value in variables.items() if f"{name}={value}" not in raylets}
 

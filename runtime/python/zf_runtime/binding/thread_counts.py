@@ -100,7 +100,7 @@ def counts_for(planned: int, by_outer: str, variables: Mapping[str, str],
 
 def launchers_own(variables: Mapping[str, str], rays: str | None) -> tuple[str, str] | None:
     """Returns the launcher that sets OMP_NUM_THREADS by itself, and its number; None if there is none. `rays`: Ray's
-    number, in a worker of Ray whose OMP_NUM_THREADS was set after its start."""
+    number, in a worker of Ray that got OMP_NUM_THREADS after its start."""
     if variables.get("TORCHELASTIC_RUN_ID"):
         return "torchrun", "1"
     return None if rays is None else ("Ray", rays)

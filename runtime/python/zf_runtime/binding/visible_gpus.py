@@ -64,7 +64,7 @@ def _by_ray(share: ray.GpuShare, variable: str, ranks: int | None) -> Gpus:
 
 
 def _of_one(found: Gpus, ranks: int | None, variables: Mapping[str, str]) -> Gpus:
-    """If nobody knows how many ranks there are, those that have not started yet cannot be waited for. Two that a
+    """If it is not known how many ranks there are, those that have not started yet cannot be waited for. Two that a
     launcher has started as the only rank each have the same number."""
     said = _said(found.lists)
     if any(map(_is_instance, found.names)):

@@ -1,4 +1,4 @@
-"""Which local rank this process is, by whoever knows it."""
+"""Which local rank this process is, by all that may know it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Who(NamedTuple):
 
 
 def who(rank: int | None, ranks: int | None, variables: Mapping[str, str]) -> Who:
-    """Returns what is known by the arguments of bind(), else by the launcher's variables, else by Ray Train. Whoever
-    gives the same rank as the argument says of how many. `variables` are those that are about this process: see own().
-    Raises RuntimeError if a variable is malformed or contradicts another, unless rank= is given."""
+    """Returns what is known by the arguments of bind(), else by the launcher's variables, else by Ray Train. If
+    one of these gives the same rank as the argument, it says of how many. `variables` are those that are about this
+    process: see own(). Raises RuntimeError if a variable is malformed or contradicts another, unless rank= is given."""
     source = "" if rank is None else "rank="
     try:
         known = _by_launcher(variables) or _by_train()
@@ -55,5 +55,5 @@ def _by_train() -> Who | None:
 
 
 def own(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that are about this process. A worker of Ray has those of whoever started Ray as well."""
+    """Returns the variables that are about this process. A worker of Ray has those of Ray's start as well."""
     return ray.without_inherited(variables) if ray.is_worker() else dict(variables)

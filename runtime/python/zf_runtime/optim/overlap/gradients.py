@@ -44,7 +44,7 @@ class Copied:
         return self.version is not None and self.param.grad is not self.gradient
 
     def is_of(self, gradient: torch.Tensor, buffer: int) -> bool:
-        """Returns whether it is a copy of this gradient, which nobody has openly written since."""
+        """Returns whether it is a copy of this gradient, which the program has not openly written since."""
         if self.version is None:
             return self.buffer == buffer
         return (self.gradient is gradient and self.pointer == gradient.data_ptr() and self.buffer == buffer
@@ -71,10 +71,10 @@ class Gradients:
         self._expected: dict[int, int] = {}  # of the step before
         self._pause = 0
         self._arriving = threading.RLock()  # autograd has a thread for each GPU, and gloo some
-        self._pending: list[Place] = []  # whose gradients have come, and are not copied yet
+        self._pending: list[Place] = []  # their gradients have come, and are not copied yet
         self._pending_bytes = 0
         self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
-        self._is_copying = False  # on a side stream, and nobody has waited for it
+        self._is_copying = False  # on a side stream, and nothing has waited for it
         self.has_new = False  # copies, since the last forward
 
     @property
@@ -102,7 +102,7 @@ class Gradients:
             self._copy_own(pending, 0, wants_norm, wants_digest=True, made=made)
 
     def _take_pending(self) -> list[Place]:
-        """Returns the places whose gradients have come, but for those whose program has dropped these since."""
+        """Returns the places with gradients that have come and that the program has not dropped since."""
         pending, self._pending, self._pending_bytes, self._pending_on = self._pending, [], 0, {}
         return [place for place in pending if place.param.grad is not None]
 
@@ -131,7 +131,7 @@ class Gradients:
         for device, numbers in by_device.items():
             current = self._devices[device].current()
             stream = self._stream(device) if wants_digest else current
-            for number in numbers:  # of a backward whose gradients were dropped
+            for number in numbers:  # of a backward with gradients that were dropped
                 if (last := self._copied.get(places[number].index)) is not None:
                     current.wait(last.event)
             for event in [current.record()] if made is None else made[device]:
@@ -145,7 +145,7 @@ class Gradients:
                                                             at, event, versions[number])
 
     def settle(self) -> None:
-        """Lets whoever writes the gradients from now on wait for their copies: one more backward adds to them, although
+        """Lets what writes the gradients from now on wait for their copies: one more backward adds to them, although
         none was expected."""
         if self._is_copying:
             for device, stream in self._streams.items():  # also for copies that an exception has kept out of _copied
@@ -163,10 +163,10 @@ class Gradients:
     def collect(self, places: Sequence[Place], buffer: int, wants_norm: bool, is_last: bool = True) -> Collected:
         """Sees to it that the arena has the gradients as they are now, those of `places` in this order. is_last: it is
         not called once more before stepped()."""
-        self.settle()  # nobody writes gradients, or to the arena, while copies are under way
+        self.settle()  # nothing writes gradients, or to the arena, while copies are under way
         overtaken = self._overtaken(places, buffer)
         rewritten = sum(map(self._is_rewritten, overtaken)) if self._early else 0
-        if wants_norm:  # an early copy was made when nobody had asked for it yet
+        if wants_norm:  # an early copy was made when it was not asked for yet
             again = {place.index for place in overtaken}
             overtaken += [place for place in places if place.index not in again
                           and self._copied[place.index].reading.square is None]
@@ -184,7 +184,7 @@ class Gradients:
                 and self._arrivals.get(place.index) == self._expected.get(place.index))
 
     def _overtaken(self, places: Sequence[Place], buffer: int) -> list[Place]:
-        """Returns the places of whose gradients, as they are now, there is no copy."""
+        """Returns the places without a copy of their gradients as they are now."""
         held, overtaken = [], []
         for place in places:
             copied, gradient = self._copied.get(place.index), _gradient_of(place)

@@ -4,7 +4,7 @@ A step that is handed over is a Turn. The follower, a thread, does all of it: it
 of forward, and as soon as the optimizer process has finished the first share of them, it sends that to the parameters,
 and so on, one share after the other. A parameter is
 
-    still  ->  under way (begin)  ->  sent (by the follower)  ->  still (whoever waits for its share)
+    still  ->  under way (begin)  ->  sent (by the follower)  ->  still (by the wait for its share)
 
 Nothing of a turn is done by the training thread. So an exception that comes between two of its lines, such as Ctrl-C,
 loses no step: either the follower has the turn, and does all of it, or nothing has happened."""
@@ -47,7 +47,7 @@ class Share:
         self.device = self.places[0].kind[2]
         self.sent = Latch()  # set when `event` is known
         self.event: Event = REACHED  # reached when the parameters hold the step's results
-        self.not_waited_for = {id(place) for place in self.places}  # nobody has waited for these parameters
+        self.not_waited_for = {id(place) for place in self.places}  # no use has waited for these parameters
 
     @property
     def is_waited_for(self) -> bool:
@@ -61,7 +61,7 @@ class Turn:
                  scalars_of: list[int], sources: list[Event], readers: dict[torch.device, Event], *,
                  is_late: bool):
         """scalars, scalars_of: as in Runtime.submit(), for the places of all shares in their order. After the events
-        `sources` the gradients are in the arena. After the events `readers` nobody reads the old parameters. is_late:
+        `sources` the gradients are in the arena. After the events `readers` none reads the old parameters. is_late:
         nothing is sent before `publishing` is set."""
         self.number = number
         self.first_node = graphs.now()  # of autograd, that is built since
@@ -83,7 +83,7 @@ class Follower:
 
     def __init__(self, arena: Arena, streams: dict[torch.device, Stream], timeline: Timeline):
         self.owner = os.getpid()
-        self.turn: Turn | None = None  # the last one. Whoever sets it calls call() then, and again if in doubt
+        self.turn: Turn | None = None  # the last one. The thread that sets it calls call() then, and again if in doubt
         self._arena, self._streams, self._timeline = arena, streams, timeline
         self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=FOLLOWER, daemon=True)
@@ -131,7 +131,7 @@ class Follower:
     def _do(self, turn: Turn) -> None:
         try:
             self._follow(turn)
-        except BaseException as error:  # such as ZfWorkerDied: whoever waits gets it
+        except BaseException as error:  # such as ZfWorkerDied: a wait raises it
             turn.error = error
         for latch in (turn.submitted, *(share.sent for share in turn.shares), turn.ended):
             latch.set()
@@ -161,7 +161,7 @@ class Follower:
         runtime.wait(ticket)
 
     def _send(self, turn: Turn, share: Share, ticket: int) -> None:
-        """Gives the parameters of a share their new values, but for those that the program has written meanwhile. The
+        """Gives the parameters of a share their new values, except those that the program has written meanwhile. The
         first piece of the step must be done."""
         stream = self._streams[share.device]
         same = [place for place in share.places if kind(place.param) == place.kind]
@@ -211,7 +211,7 @@ class Overlap:
 
     @property
     def turn(self) -> Turn | None:
-        """The last turn, if somebody may still have to wait for a part of it."""
+        """The last turn, if a part of it may still have to be waited for."""
         turn = self.follower.turn
         if turn is None or all(share.is_waited_for and share.event is REACHED for share in turn.shares):
             return None
@@ -244,7 +244,7 @@ class Overlap:
         return done
 
     def unseen(self) -> tuple[Turn | None, list[Place]]:
-        """Returns the last turn, and which of its parameters nobody has waited for."""
+        """Returns the last turn, and which of its parameters no use has waited for."""
         turn = self.follower.turn
         return turn, [] if turn is None else [place for place in turn.places if self.is_under_way(place)]
 
@@ -284,7 +284,7 @@ class Overlap:
             runtime.wait()  # the follower does not: it waits for `publishing`
 
     def is_under_way(self, place: Place) -> bool:
-        """Returns whether nobody has waited for a parameter since its last step."""
+        """Returns whether no use has waited for a parameter since its last step."""
         turn = self.follower.turn
         share = None if turn is None else turn.share_of.get(id(place))
         return share is not None and id(place) in share.not_waited_for
