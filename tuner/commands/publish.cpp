@@ -31,7 +31,7 @@ CommandSpec publish_spec() {
            "folder with one plan per class of nodes, named CLASS.json; CLASS is the fingerprint that "
            "zf-tune probe shows. CLASS+GPUS.json comes first, where GPUS is that of the GPUs' places "
            "(e.g. /etc/zf-tune/plans)"},
-          {"plan", 0, "FILE", "the plan to copy, instead of one from a folder (e.g. plan.json)"},
+          plan_option("the plan to copy, instead of one from a folder (e.g. plan.json)"),
           {"to", 0, "FILE",
            "file to write, in a folder that no other user may write to, - for standard output "
            "(e.g. /run/zf-tune/4711.json)"},
@@ -91,14 +91,16 @@ Exit publish_run(const Arguments& arguments) {
   }
   if (!taken) throw no_class_plan(machine_class_of(machine.topology), required(arguments, "plans"));
   const ClassPlan& found = *taken;
-  const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine, gpus);
+  std::string why_not;
+  const Plan plan = found.is_former ? found.plan : with_facts_of_node(found.plan, machine, gpus, &why_not);
   // The plan is printed anew, so jobs read our form, whatever another writer of the folder put there.
   prints ? print_stdout_text(print_plan(plan)) : publish_text_file(target, print_plan(plan));
   const std::string line = format_text(
       "{}: the plan of class {}{}", prints ? "standard output" : target.string(),
       found.plan.machine.fingerprint, found.is_former ? ", which was the class of this node before" : "");
   prints ? print_stderr("{}\n", one_line(line)) : print_result_line(line);
-  flush_stdout();  // a note stands below
+  flush_stdout();  // notes stand below
+  if (!why_not.empty()) print_stderr("zf-tune publish: {}\n", one_line(why_not));
   if (memory && !found.is_former) {
     const std::string note = remember_class(found.plan.machine.fingerprint, *memory);
     if (!note.empty()) print_stderr("zf-tune publish: {}\n", note);

@@ -19,6 +19,7 @@
 #include "machine/fingerprint.hpp"
 #include "machine/machine.hpp"
 #include "os/host_name.hpp"
+#include "os/memory.hpp"
 #include "plan/given_policy.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/node_facts.hpp"
@@ -88,6 +89,7 @@ struct PlanHere {
 /// Every rank does so alone, and PCI shows the same to all.
 PlanHere fitted_to_gpus_here(const Plan& plan, const std::string& path) {
   const SysRoot sysroot;
+  bool are_other = false;
   try {
     Topology pci;  // as much of this machine as has_other_gpus() needs
     const auto online = sysroot.read("/sys/devices/system/cpu/online");
@@ -96,8 +98,11 @@ PlanHere fitted_to_gpus_here(const Plan& plan, const std::string& path) {
     for (const Gpu& gpu : planned_gpus(plan, pci)) addresses.push_back(gpu.pci_address);
     pci.pci_gpus = read_pci_gpus(sysroot, pci, addresses);
     if (!has_other_gpus(plan, pci)) return {plan};
+    are_other = true;
     const Machine node = read_machine(source_without_drivers());
-    PlanHere here{with_facts_of_node(plan, node)};
+    std::string why_not;
+    PlanHere here{with_facts_of_node(plan, node, NodeGpus::looked_at, &why_not)};
+    if (!why_not.empty()) here.notes.push_back(format_text("{}: {}", path, why_not));
     const auto same_home = [](const RankBinding& a, const RankBinding& b) { return a.home == b.home; };
     if (std::ranges::equal(plan.ranks, here.plan.ranks, same_home)) return here;
     const auto places = gpu_places_of(node.topology);
@@ -107,8 +112,9 @@ PlanHere fitted_to_gpus_here(const Plan& plan, const std::string& path) {
                     plan.gpus ? format_text(", the plan's node {}", in_words(*plan.gpus)) : std::string()));
     add_new_lines(here.notes, plan.allocation.notes, here.plan.allocation.notes);
     return here;
-  } catch (const Error&) {  // what cannot be read is said where the plan is compared with the machine
-    return {plan};
+  } catch (const Error& error) {  // else what cannot be read is said where the plan meets the machine
+    if (!are_other) return {plan};
+    return {plan, {format_text("{}: the homes are not fitted to this node's GPUs: {}", path, error.what())}};
   }
 }
 
@@ -191,7 +197,10 @@ Launch resolve_launch(const LaunchRequest& request, const Environment& environme
   try {
     Launch launch = resolve_or_throw(with_absolute_path(request), environment);
     settle_openmp(launch, request.openmp, environment);
-    settle_memory(launch, request.memory, policy_of_others(environment));
+    // With --memory-policy keep the line says what there is, also the system's default.
+    settle_memory(launch, request.memory,
+                  request.memory == MemoryChoice::keep ? thread_memory_policy().value_or(ThreadPolicy())
+                                                       : policy_of_others(environment));
     return launch;
   } catch (const Error& error) {
     if (!request.force) throw;

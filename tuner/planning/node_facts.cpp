@@ -48,7 +48,7 @@ std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& 
                      *words);
 }
 
-Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus) {
+Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus, std::string* why_not) {
   const bool other_gpus =
       gpus == NodeGpus::looked_at && (has_other_gpus(plan, node.topology) || has_other_places(plan, node));
   const bool as_before = unintended_cpus(plan, plan.allocation.cpus, node.isolated).empty();
@@ -67,7 +67,10 @@ Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus) {
                                      : moved_gpus({}, planned.topology, plan, ranks));
     mark_older_evidence(plan, moved);
     return moved;
-  } catch (const Error&) {  // fewer cores than ranks are left
+  } catch (const Error& error) {  // such as fewer cores than ranks
+    if (why_not != nullptr)
+      *why_not = format_text("the homes are not fitted to this node{}: {}", other_gpus ? "'s GPUs" : "",
+                             error.what());
     return plan;
   }
 }

@@ -23,7 +23,8 @@ enum class NodeGpus { looked_at, left_out };
 /// isolated CPUs that it does not intend, some cores of one make are faster today than others, or its GPUs
 /// are not where PCI shows them here (has_other_gpus()), if that is looked at. Then new homes are cut from
 /// the plan's own allocation, near the node's GPUs: those of the same address, else those that renewed_gpus()
-/// gives to the ranks. If that is impossible, the plan stays as it is.
-Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus = NodeGpus::looked_at);
+/// gives to the ranks. If that is impossible, the plan stays as it is, and `why_not` gets a sentence.
+Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus = NodeGpus::looked_at,
+                        std::string* why_not = nullptr);
 
 }  // namespace zf
