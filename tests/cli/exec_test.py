@@ -233,7 +233,28 @@ class Exec(CommandTest):
                              "and memory of rank 0's optimizer lies on node 0; --memory-policy plan replaces it\n")
             self.assertEqual(self.policy_of(mode, "--memory-policy", "plan"), (1, ""))
         self.assertEqual(self.policy_of(0, "--memory-policy", "keep"), (0, ""))
+        self.assertEqual(self.policy_of(2, "--memory-policy", "keep"), (2, ""))
         self.assert_refused(self.run_exec("true", options=["--memory-policy", "x"]), USAGE, "neither plan nor keep")
+
+    def test_zf_binding_says_which_memory_policy_the_command_has(self):
+        need_memory_policies()
+        if parse_cpus(self.plan["ranks"][0]["optimizer"]["mems"]) != {0}:
+            self.skipTest("the plan has other nodes than node 0")
+        inner = (BINARY, "exec", "-q", "-p", "plan.json")
+        interleaved = ctypes.c_ulong(1)
+        numa = ctypes.CDLL("libnuma.so.1", use_errno=True)
+        for outer, words, kept in (
+                (3, (), " kept_policy=interleave kept_nodes=0"), (3, inner, " kept_policy=interleave kept_nodes=0"),
+                (3, (*inner, "--memory-policy", "plan"), ""),
+                (0, (*inner, "--memory-policy", "keep"), " kept_policy=preferred kept_nodes=0")):
+            with self.subTest(words=words):
+                result = self.run_exec(*words, *(("--",) if words else ()), "sh", "-c", "echo $ZF_BINDING",
+                                       preexec_fn=lambda mode=outer: numa.set_mempolicy(
+                                           mode, ctypes.byref(interleaved), 2))
+                self.assert_exit(result, DONE)
+                self.assertEqual("".join(re.findall(" kept_.*", result.stdout)), kept)
+        result = self.run_exec("sh", "-c", "echo $ZF_BINDING", options=["--memory-policy", "keep"])
+        self.assertIn(" kept_policy=local kept_nodes=\n", result.stdout)
 
     def test_preference_of_an_outer_exec_is_not_others(self):
         need_memory_policies()

@@ -8,7 +8,8 @@ namespace zf {
 namespace {
 
 /// Writes the policy into the binding that the command is told, unless an outer zf-tune exec has done so.
-void keep_in_binding(Launch& launch, const ThreadPolicy& given) {
+/// `is_asked`: the user has said that it be kept.
+void keep_in_binding(Launch& launch, const ThreadPolicy& given, bool is_asked) {
   ProcessBinding& binding = *launch.binding;
   if (binding.kept == given) return;
   OptimizerSide& side = binding.rank.optimizer;
@@ -17,7 +18,7 @@ void keep_in_binding(Launch& launch, const ThreadPolicy& given) {
   binding.kept = given;
   launch.set[kBindingVariable] = print_binding(binding);
   const bool moved = (planned & side.mems).empty() && !planned.empty();
-  if (launch.rank != 0 && !moved) return;
+  if ((launch.rank != 0 || is_asked) && !moved) return;
   std::string where;
   if (moved) {
     where = format_text(", so memory of rank {}'s optimizer lies on {} and not on the plan's {}", launch.rank,
@@ -37,7 +38,7 @@ void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<Thre
   if (launch.rank_source.empty() || choice == MemoryChoice::plan) return;
   if (!given && choice == MemoryChoice::unsaid) return;
   launch.mems = {};
-  if (given && launch.binding) keep_in_binding(launch, *given);
+  if (given && launch.binding) keep_in_binding(launch, *given, choice == MemoryChoice::keep);
 }
 
 }  // namespace zf

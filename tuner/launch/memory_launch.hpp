@@ -16,8 +16,9 @@ enum class MemoryChoice {
 
 /// Lets the launch keep the policy that others have set (policy_of_others()), and says so. Memory of the
 /// optimizer then lies on the plan's nodes as far as the policy names them, and ZF_BINDING says it. One note
-/// for all ranks of the node is enough, so rank 0 has it, and each rank that the policy keeps from the plan's
-/// nodes. Does nothing if no plan is in force.
+/// for all ranks of the node is enough, so rank 0 has it unless `keep` was asked for, and each rank that the
+/// policy keeps from the plan's nodes. With `keep`, `given` is the policy that this process has. Does nothing
+/// if no plan is in force.
 void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given);
 
 }  // namespace zf

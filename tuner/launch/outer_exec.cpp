@@ -5,6 +5,18 @@
 #include "plan/process_binding.hpp"
 
 namespace zf {
+namespace {
+
+/// Gives the optimizer the plan's nodes again, where the outer zf-tune exec has kept another policy.
+void forget_kept_policy(ProcessBinding& binding, const Plan& plan) {
+  binding.kept.reset();
+  for (const RankBinding& planned : plan.ranks) {
+    if (planned.rank == binding.rank.rank && planned.home == binding.rank.home)
+      binding.rank.optimizer.mems = planned.optimizer.mems;
+  }
+}
+
+}  // namespace
 
 std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& request, const Allowed& allowed,
                                    const Environment& environment) {
@@ -21,6 +33,10 @@ std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& reques
   const ProcessCpus process = process_cpus(binding->rank, binding->framework);
   if (!allowed.cpus.contains(process.cpus)) return std::nullopt;
   Launch launch;
+  if (binding->kept && request.memory == MemoryChoice::plan) {
+    forget_kept_policy(*binding, plan);
+    launch.set[kBindingVariable] = print_binding(*binding);
+  }
   launch.rank = binding->rank.rank;
   launch.rank_source = "an outer zf-tune exec";
   launch.cpus = process.cpus;
