@@ -10,7 +10,6 @@
 #include "search/period_levels.hpp"
 
 namespace zf {
-namespace {
 
 const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
   for (const CandidateEvidence& candidate : evidence.candidates) {
@@ -18,6 +17,8 @@ const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
   }
   return nullptr;
 }
+
+namespace {
 
 /// Precondition: the evidence has the candidate.
 std::size_t position_of(const Evidence& evidence, int id) {

@@ -10,13 +10,6 @@
 namespace zf {
 namespace {
 
-const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
-  for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (candidate.id == id) return &candidate;
-  }
-  return nullptr;
-}
-
 /// Returns ". For the job itself expect plan / unbound 0.914 (0.867 to 0.964)", by how much longer unbound
 /// takes than the plan; empty if that is not known.
 std::string ratio_in_words(const Difference& longer) {
