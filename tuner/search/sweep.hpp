@@ -71,7 +71,7 @@ struct SweepResult {
 /// - explore: visits the controls once each.
 /// - refine: visits promising_splits() together with the fastest split, until none is left.
 /// - confirm: visits candidates_to_revisit() until none is left.
-/// - estimate: visits the choice, its runner-up, unbound and the shared home at least three times each, to
+/// - estimate: visits the choice, its runner-up, unbound and the shared home three to sixteen times each, to
 ///   know their differences.
 /// Each phase ends when its share of the budget is spent. If the budget is too short for samples_per_visit,
 /// the visits of a round share its time equally, down to Meter::kMinSamples each. A visit ends after three
