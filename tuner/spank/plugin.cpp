@@ -87,15 +87,21 @@ spank_option option() {
   return {name, argument, usage, 2, 0, accept_option};
 }
 
+/// Reads a word of plugstack.conf. Returns false if it is not known.
+bool read_setting(std::string_view word, Settings& settings) {
+  if (word.starts_with("run=")) {
+    settings.run = word.substr(4);
+    return true;
+  }
+  if (word != "default=on" && word != "default=off") return read_word(word, settings);
+  settings.on = word == "default=on";
+  return true;
+}
+
 /// Returns the settings of plugstack.conf; the step's own option overrides them.
 Settings settings_of(spank_t spank, int count, char** words) {
   Settings settings;
-  for (int i = 0; i < count; ++i) {
-    const std::string_view word = words[i];
-    if (word == "default=on") settings.on = true;
-    if (word.starts_with("run=")) settings.run = word.substr(4);
-    read_word(word, settings);
-  }
+  for (int i = 0; i < count; ++i) read_setting(words[i], settings);
   spank_option asked = option();
   char* value = nullptr;
   if (spank_option_getopt(spank, &asked, &value) == ESPANK_SUCCESS) read_option(value, settings);
@@ -173,7 +179,15 @@ void bind_task(spank_t spank, const Settings& settings) {
 
 }  // namespace
 
-[[gnu::visibility("default")]] int slurm_spank_init(spank_t spank, int, char**) {
+[[gnu::visibility("default")]] int slurm_spank_init(spank_t spank, int count, char** words) {
+  Settings ignored;
+  for (int i = 0; i < count && spank_context() == S_CTX_REMOTE; ++i) {
+    if (!read_setting(words[i], ignored))
+      slurm_error(
+          "zf-tune: plugstack.conf: \"%s\" is not known and has no effect; there are default=on|off, "
+          "run=FOLDER, omp=remove|keep and memory-policy=plan|keep",
+          words[i]);
+  }
   spank_option known = option();
   return spank_option_register(spank, &known) == ESPANK_SUCCESS ? 0 : -1;
 }
