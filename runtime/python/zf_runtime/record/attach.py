@@ -110,17 +110,12 @@ def attach(folder: str, updates: int) -> None:
         for recorder in recorders:
             recorder.watch_deepspeed()
 
-    _call_before_sigterm(finish)
-    sys.meta_path[:0] = [AfterImport("torch", guarded(watch_torch)), AfterImport("deepspeed", guarded(watch_deepspeed))]
-    atexit.register(finish)
-
-
-def _call_before_sigterm(finish: Callable[[], None]) -> None:
-    """Calls a function before SIGTERM ends the process without atexit, unless the signal is handled already."""
     def end(number: int, _: object) -> None:
         finish()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # which would end it without atexit
         signal.signal(signal.SIGTERM, end)
+    sys.meta_path[:0] = [AfterImport("torch", guarded(watch_torch)), AfterImport("deepspeed", guarded(watch_deepspeed))]
+    atexit.register(finish)
