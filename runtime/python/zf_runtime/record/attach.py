@@ -8,7 +8,6 @@ import contextlib
 import importlib.abc
 import importlib.util
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -48,7 +47,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 def attach(folder: str, updates: int) -> None:
     """Records this process and writes FOLDER/PID.json, or FOLDER/STEPS-PID.why if that cannot be. It does so when
-    enough was seen, else at exit or SIGTERM. A forked child records nothing."""
+    enough was seen, else at exit. A forked child records nothing."""
     pid = os.getpid()
     recorders: list[Recorder] = []
 
@@ -110,12 +109,5 @@ def attach(folder: str, updates: int) -> None:
         for recorder in recorders:
             recorder.watch_deepspeed()
 
-    def end(number: int, _: object) -> None:
-        finish()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # which would end it without atexit
-        signal.signal(signal.SIGTERM, end)
     sys.meta_path[:0] = [AfterImport("torch", guarded(watch_torch)), AfterImport("deepspeed", guarded(watch_deepspeed))]
     atexit.register(finish)
