@@ -53,13 +53,13 @@ std::string overview() {
     text += zf::hanging(zf::format_text("  {:9} ", command.spec.name), summary, width);
   }
   return text + "\n" +
-         zf::hanging(
-             "",
-             "zf-tune COMMAND --help shows the options of a command. Exit codes: 0 done, 1 runtime "
-             "error, 2 usage, 3 the plan does not fit, or something was found (verify, doctor "
-             "--strict), 4 no plan is possible, 130 after Ctrl-C, 143 after SIGTERM. exec ends with the "
-             "status of its command, or with 126 or 127 if that cannot be started.",
-             width);
+         zf::hanging("",
+                     "zf-tune COMMAND --help shows the options of a command. Exit codes: 0 done, 1 runtime "
+                     "error, 2 usage, 3 the plan does not fit, or something was found (verify, doctor "
+                     "--strict), 4 no plan is possible, 130 after Ctrl-C, 143 after SIGTERM, 129 after "
+                     "SIGHUP. exec ends with the "
+                     "status of its command, or with 126 or 127 if that cannot be started.",
+                     width);
 }
 
 Exit print_version() {
@@ -169,7 +169,8 @@ int main(int argc, char** argv) {
     zf::guard_standard_streams();
     const Exit exit = run(std::vector<std::string>(argv + 1, argv + argc));
     if (const int error = zf::flush_stdout(); error != 0) {
-      return print_error(Exit::runtime_error, "cannot write standard output: " + zf::errno_text(error));
+      return print_error(exit == Exit::done ? Exit::runtime_error : exit,
+                         "cannot write standard output: " + zf::errno_text(error));
     }
     return static_cast<int>(exit);
   } catch (const Error& error) {

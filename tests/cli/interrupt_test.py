@@ -1,5 +1,5 @@
-"""zf-tune tune, ended by one SIGINT or SIGTERM at any moment: a valid plan or none, and samples to go on with. The
-status is 130 or 143, as that of all commands that a signal cuts short.
+"""zf-tune tune, ended by one SIGINT, SIGTERM or SIGHUP at any moment: a valid plan or none, and samples to go on with.
+The status is 130, 143 or 129, as that of all commands that a signal cuts short.
 
 ZF_TRIES is how often each sweep is interrupted (default 15).
 """
@@ -152,6 +152,34 @@ class Interrupt(CommandTest):
         self.assert_exit(result, DONE)
         self.assertIn("continuing the interrupted sweep", result.stderr)
         self.assertNotIn("the same command", result.stderr)
+
+    def test_a_terminal_that_goes_away_leaves_a_plan(self):
+        ours, theirs = os.openpty()
+        process = subprocess.Popen(
+            ["setsid", "--ctty", BINARY, "tune", "--params", "4M", "--budget", "5m"],
+            cwd=self.folder, env=clean_environment(), stdin=theirs, stdout=theirs, stderr=theirs)
+        self.addCleanup(process.kill)
+        os.close(theirs)
+        deadline = time.monotonic() + 150
+        while not self.has_a_finished_round():
+            self.assertLess(time.monotonic(), deadline, "no round was finished")
+            os.read(ours, 1 << 16)
+        os.close(ours)
+        self.assertEqual(process.wait(timeout=30), 128 + signal.SIGHUP)
+        self.assertIn("cut short by SIGHUP", self.read_plan()["choice"]["reason"])
+
+    def test_a_signal_that_is_ignored_stays_ignored(self):
+        process = subprocess.Popen(
+            ["nohup", BINARY, "tune", "--params", "4M", "--budget", "3s", "--accuracy", "0.2"],
+            cwd=self.folder, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        while not self.whole_lines():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGHUP)
+        _, talk = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, DONE, talk)
 
     def test_does_not_say_so_where_no_samples_are_kept(self):
         process = self.start_tune("tune", "--params", "4M", "--budget", "5m", "-o", "-")

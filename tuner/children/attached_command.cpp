@@ -80,7 +80,7 @@ AttachedEnd run_attached(const std::vector<std::string>& command,
   AttachedEnd end;
   const auto take_signals = [&] {
     const unsigned numbers = caught.exchange(0);
-    for (const int number : {SIGINT, SIGTERM}) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
       if (has(numbers, number)) end.interrupt = number;
     }
     return numbers;

@@ -19,7 +19,7 @@ enum class CommandOutput { to_stdout, to_stderr };
 
 struct AttachedEnd {
   ExitStatus status;  ///< of the command
-  int interrupt = 0;  ///< SIGINT or SIGTERM if one came to this process meanwhile, else 0
+  int interrupt = 0;  ///< SIGINT, SIGTERM or SIGHUP if one came to this process meanwhile, else 0
 };
 
 /// Runs `command` (found on PATH) with our standard streams, or with stderr in the place of stdout, in our

@@ -1,11 +1,13 @@
-// Turns SIGINT and SIGTERM into a value that a loop can poll.
+// Turns SIGINT, SIGTERM and SIGHUP into a value that a loop can poll.
 #pragma once
 
+#include <array>
 #include <csignal>
 
 namespace zf {
 
-/// Catches the first SIGINT or SIGTERM while this object lives. A second one ends the process as usual. At
+/// Catches the first SIGINT, SIGTERM or SIGHUP (the terminal is gone) while this object lives. A second one
+/// of the same kind ends the process as usual. A signal that is ignored, as under nohup, stays ignored. At
 /// most one of these may live in a process, made on the main thread. The destructor restores the old
 /// handlers.
 class InterruptWatch {
@@ -19,8 +21,8 @@ class InterruptWatch {
   int signal() const;
 
  private:
-  struct sigaction old_int_ = {};
-  struct sigaction old_term_ = {};
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> old_ = {};
 };
 
 }  // namespace zf

@@ -49,11 +49,11 @@ Exit exit_of(const ExitStatus& status) {
   return static_cast<Exit>(status.code.value_or(static_cast<int>(Exit::runtime_error)));
 }
 
-/// Returns SIGINT or SIGTERM if it came to this process, or if the command says that it came there; else 0.
-/// The SIGTERM of --stop does not count.
+/// Returns SIGINT, SIGTERM or SIGHUP if it came to this process, or if the command says that it came there;
+/// else 0. The SIGTERM of --stop does not count.
 int interrupt_of(const JobRecord& record) {
   if (record.end.interrupt != 0 || record.stopped) return record.end.interrupt;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (exit_of(record.end.status) == exit_after_signal(signal)) return signal;
   }
   return 0;
