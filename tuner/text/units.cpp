@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -46,34 +47,42 @@ int parse_integer(std::string_view text, int low, int high, std::string_view wha
 }
 
 std::uint64_t parse_quantity(std::string_view text, std::string_view what) {
-  static constexpr std::array<Unit, 8> kUnits{
-      {{"", 1}, {"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"B", 1e9}, {"b", 1e9}, {"T", 1e12}}};
+  static constexpr std::array<Unit, 9> kUnits{{{"", 1},
+                                               {"K", 1e3},
+                                               {"k", 1e3},
+                                               {"M", 1e6},
+                                               {"G", 1e9},
+                                               {"B", 1e9},
+                                               {"b", 1e9},
+                                               {"T", 1e12},
+                                               {"t", 1e12}}};
   const auto value = parse_with_unit(text, kUnits);
-  if (!value || *value < 1 || *value > 1e15) {
-    throw Error(Exit::usage, format_text("{}: \"{}\" is not a count", what, text),
+  constexpr double kFewest = 1000;  // "7" and "7.5" lack their unit
+  if (!value || *value < kFewest || *value > 1e15) {
+    throw Error(Exit::usage, format_text("{}: \"{}\" is not a count of at least 1000", what, text),
                 "write a count such as 3B, 500M or 1000000");
   }
   return static_cast<std::uint64_t>(std::llround(*value));
 }
 
 std::uint64_t parse_size(std::string_view text, std::string_view what) {
-  static constexpr std::array<Unit, 15> kUnits{{{"M", 0x1p20},
-                                                {"MiB", 0x1p20},
-                                                {" MiB", 0x1p20},
-                                                {"MB", 1e6},
-                                                {" MB", 1e6},
-                                                {"G", 0x1p30},
-                                                {"GiB", 0x1p30},
-                                                {" GiB", 0x1p30},
-                                                {"GB", 1e9},
-                                                {" GB", 1e9},
-                                                {"T", 0x1p40},
-                                                {"TiB", 0x1p40},
-                                                {" TiB", 0x1p40},
-                                                {"TB", 1e12},
-                                                {" TB", 1e12}}};
-  const auto value = parse_with_unit(text, kUnits);
-  if (!value || *value < 0 || *value > 0x1p50) {
+  static constexpr std::array<Unit, 10> kUnits{{{"", 1},
+                                                {"m", 0x1p20},
+                                                {"mib", 0x1p20},
+                                                {"mb", 1e6},
+                                                {"g", 0x1p30},
+                                                {"gib", 0x1p30},
+                                                {"gb", 1e9},
+                                                {"t", 0x1p40},
+                                                {"tib", 0x1p40},
+                                                {"tb", 1e12}}};
+  constexpr double kFewest = 1e6;  // "64" lacks its unit
+  std::string lower(text);
+  for (char& letter : lower) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  if (const std::size_t space = lower.find(' '); space != std::string::npos && space + 1 < lower.size())
+    lower.erase(space, 1);
+  const auto value = parse_with_unit(lower, kUnits);
+  if (!value || (*value != 0 && *value < kFewest) || *value > 0x1p50) {
     throw Error(Exit::usage, format_text("{}: \"{}\" is not a size", what, text),
                 "write a size such as 512GiB, or 64GB for 64 x 10^9 bytes");
   }

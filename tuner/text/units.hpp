@@ -29,12 +29,12 @@ std::optional<Integer> parse_number(std::string_view text, int base = 10) {
 /// Reads a decimal integer from `low` to `high`.
 int parse_integer(std::string_view text, int low, int high, std::string_view what);
 
-/// Reads a count: "1000", "7e9", "64K", "500M", "3B", "1.5B" (powers of ten; G is B). At least 1, at most
-/// 10^15.
+/// Reads a count: "1000", "7e9", "64K", "500M", "3B", "1.5B" (powers of ten; G is B). At least 1000: "7"
+/// lacks its unit. At most 10^15.
 std::uint64_t parse_quantity(std::string_view text, std::string_view what);
 
 /// Reads a size in bytes: "512GiB", "512G" (powers of 1,024), "512GB" (powers of ten), with MiB, TiB and so
-/// on. At most 2^50.
+/// on, in small letters too, or "64e9". 0 or at least 10^6: "64" lacks its unit. At most 2^50.
 std::uint64_t parse_size(std::string_view text, std::string_view what);
 
 /// Reads a duration: "60s", "500ms", "2m" or "2min", "1.5s"; a bare number is seconds. At least 1 ns, at most

@@ -29,17 +29,17 @@ TEST(Values, QuantitiesArePowersOfTen) {
   EXPECT_EQ(parse_quantity("3B", "--flag"), 3'000'000'000U);
   EXPECT_EQ(parse_quantity("3.085938688B", "--flag"), 3'085'938'688U);
   for (const char* wrong :
-       {"", "0", "-3", "3X", "B", "1e30", "nan", "inf", "99999T", "3 B", "0.1", "1e", "7e9B"}) {
+       {"", "0", "-3", "3X", "B", "1e30", "nan", "inf", "99999T", "3 B", "0.1", "1e", "7e9B", "7", "7.5"}) {
     expect_refused([](const char* text) { parse_quantity(text, "--flag"); }, wrong);
   }
 }
 
 TEST(Values, SizesAreBinaryUnlessTheirUnitIsDecimal) {
-  for (const char* binary : {"64G", "64GiB", "64 GiB"})
+  for (const char* binary : {"64G", "64GiB", "64 GiB", "64g", "64gib"})
     EXPECT_EQ(parse_size(binary, "--flag"), std::uint64_t{64} << 30) << binary;
-  for (const char* decimal : {"64GB", "64 GB", "64e3MB", "0.064TB"})
+  for (const char* decimal : {"64GB", "64 GB", "64e3MB", "0.064TB", "64gb", "64e9", "64000000000"})
     EXPECT_EQ(parse_size(decimal, "--flag"), 64'000'000'000U) << decimal;
-  for (const char* wrong : {"", "64", "-1G", "64gb", "64Gb", "64  GB", "9999TB", "1e"})
+  for (const char* wrong : {"", "64", "64.5", "-1G", "64Gbit", "64  GB", "9999TB", "1e"})
     expect_refused([](const char* text) { parse_size(text, "--flag"); }, wrong);
 }
 
