@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import subprocess
+import sys
 import types
 import unittest
 import unittest.mock
@@ -36,6 +38,19 @@ class Skipped(unittest.TestCase):
 
     def test_no_line_without_one(self):
         self.assertEqual(self.train([False] * 5), {})
+
+    def test_a_program_that_ends_says_the_rest(self):
+        program = """
+import types
+from zf_runtime.deepspeed.skipped import announce_skipped_steps
+zero = types.SimpleNamespace(overflow=True, step=lambda: None, destroy=lambda: None)
+announce_skipped_steps(zero)
+zero.step(), zero.step()
+"""
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+        self.assertEqual([line.split(": ")[1] for line in said.stderr.splitlines()], [
+            "DeepSpeed has skipped 1 of 1 steps, the last of them step 1",
+            "DeepSpeed has skipped 2 of 2 steps, the last of them step 2"])
 
     def test_in_fp16_the_loss_scaler_speaks(self):
         self.assertEqual(self.train([True] * 5, torch.float16), {})
