@@ -38,9 +38,13 @@ std::string full_name(const Arguments& arguments, const std::string& option) {
 /// Takes a plan that was given without --plan. Throws Error(usage) for a second one and for any other word.
 void take_words(const CommandSpec& spec, const std::vector<std::string>& words, Arguments& arguments) {
   for (const std::string& word : words) {
-    if (!reads_plan(spec) || arguments.has("plan"))
-      throw Error(Exit::usage, format_text("zf-tune {}: \"{}\" is one argument too many", spec.name, word),
+    const auto plan = reads_plan(spec) ? arguments.text("plan") : std::nullopt;
+    if (!reads_plan(spec) || plan) {
+      const std::string why = plan ? format_text(": the plan is {} already", *plan) : "";
+      throw Error(Exit::usage,
+                  format_text("zf-tune {}: \"{}\" is one argument too many{}", spec.name, word, why),
                   see_help(spec));
+    }
     arguments.options["plan"] = word;
   }
 }

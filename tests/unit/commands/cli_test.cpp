@@ -89,8 +89,10 @@ TEST(Cli, WrongArgumentsAreNamedWithWhatToDo) {
            {{"--help=no"}, "--help takes no value; write --help, or leave it out"},
            {{"-r=1"}, "-r=1: the value of -r cannot be read; write a blank before it: -r 1"},
            {{"-r1.5"}, "-r1.5: the value of -r cannot be read; write a blank before it: -r 1.5"},
-           {{"a.json", "b.json"}, "\"b.json\" is one argument too many; see zf-tune check --help"},
-           {{"a.json", "--", "--rank"}, "\"--rank\" is one argument too many; see zf-tune check --help"}}) {
+           {{"a.json", "b.json"},
+            "\"b.json\" is one argument too many: the plan is a.json already; see zf-tune check --help"},
+           {{"a.json", "--", "--rank"},
+            "\"--rank\" is one argument too many: the plan is a.json already; see zf-tune check --help"}}) {
     EXPECT_EQ(complaint(plain, words), "zf-tune check: " + said);
   }
 }
