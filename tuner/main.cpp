@@ -32,7 +32,7 @@ std::vector<Command> all_commands() {
       zf::tune_command(),    zf::probe_command(),  zf::plan_command(),   zf::explain_command(),
       zf::check_command(),   zf::exec_command(),   zf::export_command(), zf::doctor_command(),
       zf::verify_command(),  zf::record_command(), zf::trial_command(),  zf::bench_command(),
-      zf::publish_command(), zf::fit_command(),
+      zf::publish_command(), zf::fit_command(),    zf::where_command(),
   };
 }
 

@@ -4,7 +4,7 @@ from zf_cli import DONE, USAGE, CommandTest, all_commands
 
 # How each command that reads a plan is called besides that.
 READERS = {"explain": (), "check": ("--no-gpus",), "export": ("--for", "taskset"), "doctor": ("--format", "json"),
-           "verify": ("--job",), "publish": ("--to", "-")}
+           "verify": ("--job",), "publish": ("--to", "-"), "where": ("--rank", "0", "--ranks", "1")}
 WRAPPERS = {"exec": ("-q",), "trial": ("--metric", "x")}
 
 

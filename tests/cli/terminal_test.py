@@ -52,6 +52,7 @@ class Terminal(TerminalTest):
                       (DONE, ("bench", "--params", "1M", "--rounds", "1", "--ranks", "1,2"))],
             "fit": [(DONE, ("fit", "--params", "1M"))],
             "publish": [(DONE, ("publish", "--plans", "plans", "--to", "run/1.json"))],
+            "where": [(DONE, ("where", "--rank", "0", "--ranks", "1"))],
         }
 
     def test_what_each_command_prints_fits(self):

@@ -28,5 +28,6 @@ Command doctor_command();
 Command verify_command();
 Command bench_command();
 Command publish_command();
+Command where_command();
 
 }  // namespace zf

@@ -7,6 +7,7 @@
 #include "launch/memory_launch.hpp"
 #include "launch/openmp_launch.hpp"
 #include "launch/thread_counts.hpp"
+#include "plan/plan.hpp"
 
 namespace zf {
 
@@ -27,6 +28,7 @@ struct LaunchRequest {
   bool sets_gpus = false;                               ///< --set-gpus
   OpenmpVariables openmp = OpenmpVariables::removed;    ///< --omp
   MemoryChoice memory = MemoryChoice::unsaid;           ///< --memory-policy
+  const Plan* plan = nullptr;  ///< instead of the file; then plan_path is what messages call it
 };
 
 }  // namespace zf

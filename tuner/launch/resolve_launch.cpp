@@ -165,7 +165,7 @@ void need_class_here(const Plan& plan) {
 
 /// Returns the launch as resolve_launch() does, and throws any error.
 Launch resolve_or_throw(const LaunchRequest& request, const Environment& environment) {
-  const Plan plan = load_plan(request.plan_path);
+  const Plan plan = request.plan != nullptr ? *request.plan : load_plan(request.plan_path);
   Allowed seen = read_allowed(SysRoot());
   seen.more_cpus = how_to_get_cpus(environment, seen);
   if (auto launch = outer_launch(plan, request, seen, environment)) return *std::move(launch);
@@ -180,6 +180,7 @@ Launch resolve_or_throw(const LaunchRequest& request, const Environment& environ
 }
 
 LaunchRequest with_absolute_path(LaunchRequest request) {
+  if (request.plan != nullptr) return request;
   if (request.plan_path.empty()) throw Error(Exit::usage, "the plan's name is empty", "give --plan FILE");
   std::error_code error;
   const auto path = std::filesystem::absolute(request.plan_path, error);

@@ -1,0 +1,118 @@
+#include "where/asker.hpp"
+
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
+#include "base/format.hpp"
+#include "gpus/gpu_lists.hpp"
+#include "gpus/nvml.hpp"
+#include "launch/resolve_launch.hpp"
+#include "launchers/launcher.hpp"
+#include "os/affinity.hpp"
+
+namespace zf {
+namespace {
+
+Environment without(const Environment& environment, const std::set<std::string>& names) {
+  auto variables = environment.all();
+  std::erase_if(variables, [&](const auto& variable) { return names.contains(variable.first); });
+  return Environment(std::move(variables));
+}
+
+/// Cuts off what only concerns options of zf-tune exec.
+std::string without_options(std::string text) {
+  constexpr std::string_view kKeeps = " (--keep-threads keeps it)";
+  if (const auto at = text.find(kKeeps); at != std::string::npos) text.erase(at, kKeeps.size());
+  if (text.starts_with("warning: ")) text.erase(0, 9);
+  return text.substr(0, text.find("; --memory-policy"));
+}
+
+}  // namespace
+
+std::string in_words(const std::set<std::string>& gpus) {
+  std::string text;
+  for (const std::string& gpu : gpus) text += (text.empty() ? "" : ", ") + gpu;
+  return text;
+}
+
+void refuse(const std::string& why) { throw Error(Exit::infeasible, why); }
+
+Environment without_lists(const Environment& environment) {
+  return without(environment, {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"});
+}
+
+Environment without_ranks(const Environment& environment) {
+  std::set<std::string> names{"ZF_RANK",    "ZF_RANK_FROM",      "ZF_PLAN",
+                              "ZF_ALLOWED", "ZF_OPTIMIZER_CPUS", "SLURM_NTASKS_PER_NODE"};
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.rule == CountRule::per_node) continue;  // Slurm's
+    names.insert(launcher.rank);
+    for (const char* const count : launcher.counts) {
+      if (count != nullptr) names.insert(count);
+    }
+  }
+  return without(environment, names);
+}
+
+Machine read_with_gpus(const Environment& environment) {
+  MachineSource source;
+  source.with_device_nodes = true;
+  Machine machine = read_machine(source);
+  add_nvml_aliases(unresolved_uuids(environment, machine.topology.gpus), machine.topology.gpus);
+  keep_container_gpus(environment, machine.topology.gpus);
+  return machine;
+}
+
+MachineSource source_of_files() {
+  MachineSource source;
+  source.with_io = false;
+  source.keep_isolated = true;
+  return source;
+}
+
+Launch launch_by(const Asker& asker, const Plan& plan, const std::string& name, int rank,
+                 std::optional<int> ranks, const Environment& environment) {
+  LaunchRequest request;
+  request.plan = &plan;
+  request.plan_path = name;
+  request.openmp = OpenmpVariables::kept;
+  if (asker.request.mask_of == MaskOf::job) request.cpus_of = CpusOf::job;
+  auto variables = environment.all();
+  if (ranks) {  // as a launcher would say it
+    variables["LOCAL_RANK"] = std::to_string(rank);
+    variables["LOCAL_WORLD_SIZE"] = std::to_string(*ranks);
+  } else {
+    request.rank = rank;
+  }
+  const Environment of_rank(std::move(variables));
+  set_thread_affinity(0, asker.seen);
+  if (asker.request.mask_of == MaskOf::outer) {
+    const auto outer = parse_binding(of_rank.get(kBindingVariable).value_or(""));
+    const CpuSet had = process_cpus(outer.rank, outer.framework).cpus;
+    LaunchRequest of_outer = request;
+    of_outer.rank = outer.rank.rank;
+    const CpuSet planned = resolve_launch(of_outer, of_rank).cpus;
+    if (planned != had) {
+      refuse(format_text(
+          "zf-tune exec has bound the process that started this one to {}, and the plan has {} for "
+          "it: which CPUs the job has is not known. Start it without zf-tune exec",
+          print_cpus(had), print_cpus(planned)));
+    }
+  }
+  try {
+    Launch launch = resolve_launch(request, of_rank);
+    std::erase_if(launch.notes,
+                  [](const std::string& note) { return note.find("(--omp keep)") != std::string::npos; });
+    for (std::string& note : launch.notes) note = without_options(std::move(note));
+    return launch;
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const auto at = text.find("give --cpus job");
+    if (at == std::string::npos) throw;
+    throw Error(error.exit(),
+                text.substr(0, at) +
+                    "start the ranks with no mask (taskset, srun --cpu-bind), or with zf-tune exec "
+                    "--cpus");
+  }
+}
+
+}  // namespace zf
