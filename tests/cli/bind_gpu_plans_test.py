@@ -17,13 +17,13 @@ class BindGpuPlans(BoundGpusTest):
         self.assertTrue(self.bind(0, CUDA_VISIBLE_DEVICES="1", **plan)["bound"])
         other = self.bind(CUDA_VISIBLE_DEVICES="1", **plan)
         self.assertFalse(other["bound"], other["text"])
-        self.assertIn("has GPU 0000:10:00.0, and this process has 1: give rank=", other["errors"][0])
+        self.assertIn("has GPU 0000:10:00.0, and this process has 0000:20:00.0: give rank=", other["errors"][0])
         without = self.read_plan()
         del without["ranks"][0]["gpu"]
         (self.folder / "plan.json").write_text(json.dumps(without))
         nobodys = self.bind(CUDA_VISIBLE_DEVICES="1", **plan)
         self.assertFalse(nobodys["bound"], nobodys["text"])
-        self.assertIn("has no GPU, this process has 1, and others may have the others", nobodys["errors"][0])
+        self.assertIn("has no GPU, this process has 0000:20:00.0, and others may have the others", nobodys["errors"][0])
 
     def test_pods_with_a_gpu_each_share_no_cpu_without_a_list(self):
         """Each is rank 0 of 1, by variables or arguments; also if a plan is for the other's GPU, or for both."""
@@ -72,7 +72,7 @@ class BindGpuPlans(BoundGpusTest):
         self.run_mounted("plan", "-q", "--ranks", "1")
         said = self.bind(**launched)
         self.assertFalse(said["bound"], said["text"])
-        self.assertIn("is for 1 rank with GPU 0000:10:00.0, and this job has 1, so", said["errors"][0])
+        self.assertIn("is for 1 rank with GPU 0000:10:00.0, and this job has 0000:20:00.0, so", said["errors"][0])
         self.assertTrue(self.bind(**launched | {"CUDA_VISIBLE_DEVICES": "0"})["bound"])
 
 

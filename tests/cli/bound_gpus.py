@@ -12,14 +12,12 @@ PROGRAM = """
 import faulthandler, json, os, sys, time
 faulthandler.dump_traceback_later(80, exit=True)  # a hang is to say where
 from zf_runtime import bind
+from zf_runtime.binding import claims
+claims._WAITS_S = 1
 if os.environ.get("LATER"):
-    from zf_runtime.binding import other_ranks
-    other_ranks._PATIENCE_S = 1
     os.environ.update(json.loads(os.environ["LATER"]))
 if os.environ.get("PLANS"):
-    from zf_runtime.binding import find_home
-    find_home.PLANS = os.environ["PLANS"]
-time.sleep(float(os.environ.get("WAITS", 0)))
+    sys.modules["zf_runtime.binding.bind"].PLANS = os.environ["PLANS"]
 binding = bind(*map(int, sys.argv[1:]))
 print(json.dumps({"bound": bool(binding), "cpus": sorted(binding.cpus), "source": binding.source, "plan": binding.plan,
                   "errors": binding.errors, "text": str(binding),
@@ -28,16 +26,12 @@ faulthandler.cancel_dump_traceback_later()
 sys.stdin.read()
 """
 # Starts each rank with variables of its own, and lets them live until all have said what they did. A rank whose
-# variables have SHELL sets them in a shell of its own, which stays above it; one with AFTER starts so much later, and
-# one with BECOMES is a shell first.
+# variables have SHELL sets them in a shell of its own, which stays above it.
 LAUNCHER = """
-import json, os, subprocess, sys, time
+import json, os, subprocess, sys
 ranks = []
 for words, own in json.loads(sys.argv[1]):
-    time.sleep(float(own.pop("AFTER", 0)))
     environment = os.environ | own
-    if own.pop("BECOMES", ""):
-        words = ["sh", "-c", 'sleep 4; exec "$@"', "sh", *words]
     if own.pop("SHELL", ""):
         setting = " ".join(f"{name}={value}" for name, value in own.items() if "LOCAL_" not in name)
         words = ["sh", "-c", f'export {setting}; "$@"; exit', "sh", *words]
@@ -81,14 +75,19 @@ class BoundGpusTest(MountedGpusTest):
         return said[0] if len(said) == 1 else said
 
     def bind_ranks(self, *own: dict[str, str], arguments=None, **variables: str) -> list[dict]:
+        """Does the same as start_ranks(). All are bound."""
+        said = self.start_ranks(*own, arguments=arguments, **variables)
+        self.assertTrue(all(rank["bound"] for rank in said), said)
+        return said
+
+    def start_ranks(self, *own: dict[str, str], arguments=None, **variables: str) -> list[dict]:
         """Runs a launcher and its ranks: by torchrun's variables, or with arguments of bind(). `own`: the variables of
-        each rank. Returns what each rank did; all are bound, and no two have a CPU in common."""
+        each rank. Returns what each rank did; no two have a CPU in common."""
         ranks = []
         for rank, mine in enumerate(own):
             given = {} if arguments else {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(len(own))}
             ranks.append((self.program(*(arguments[rank] if arguments else ())), given | mine))
         said = self.run_json(sys.executable, "-B", "-c", LAUNCHER, json.dumps(ranks), **variables)
-        self.assertTrue(all(rank["bound"] for rank in said), said)
         cpus = [cpu for rank in said for cpu in rank["cpus"]]
         self.assertEqual(len(set(cpus)), len(cpus), "\n".join(rank["text"] for rank in said))
         return said

@@ -36,7 +36,8 @@ class BindPage(CommandTest):
         """Runs a command, where train.py is the script. Returns where each rank is, by what bind() printed."""
         (self.folder / "train.py").write_text(script)
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY,
-                                            HOME=str(self.folder), PET_MASTER_ADDR="127.0.0.1",
+                                            HOME=str(self.folder), ZF_CLAIMS=str(self.folder / "claims"),
+                                            PET_MASTER_ADDR="127.0.0.1",
                                             PET_MASTER_PORT=free_port(), RAY_DEDUP_LOGS="0") | variables
         done = subprocess.run(words, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, text=True,
                               capture_output=True, timeout=200, check=False)

@@ -19,7 +19,8 @@ class Bind(FrameworkTest):
         self.allowed = sorted(os.sched_getaffinity(0))
 
     def launch(self, *words: str, **keywords) -> list[dict]:
-        return super().launch(*words, **{"PYTHONPATH": PACKAGE, "ZF_TUNE_BINARY": BINARY} | keywords)
+        return super().launch(*words, **{"PYTHONPATH": PACKAGE, "ZF_TUNE_BINARY": BINARY,
+                                         "ZF_CLAIMS": str(self.folder / "claims")} | keywords)
 
     def assert_bound(self, its: dict, home: set[int]):
         """Every thread is at home, but for those that bind() says it has left."""
@@ -101,7 +102,7 @@ class Ray(Bind, MountedGpusTest):
         self.assert_bound(its, set(its["cpus"]))
         self.assertRegex(its["source"], "^GPU 0000:[12]0:00.0$")
         self.assertFalse(other["bound"])
-        self.assertIn("Ray has given this worker no GPU, and other workers here may have GPUs", other["errors"][0])
+        self.assertIn("Ray has given this worker no whole GPU, and other workers here may have", other["errors"][0])
 
 
 if __name__ == "__main__":

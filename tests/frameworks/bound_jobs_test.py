@@ -17,7 +17,8 @@ SECONDS = int(os.environ.get("ZF_WATCH_SECONDS", "10"))
 class BoundJobs(FrameworkTest):
     def watch(self, rank: int, *options: str):
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY,
-                                            MASTER_PORT=free_port(), BOUND_RANK=str(rank))
+                                            MASTER_PORT=free_port(), BOUND_RANK=str(rank),
+                                            ZF_CLAIMS=str(self.folder / "claims"))
         words = job("bound_job", "--seconds", str(SECONDS + 4), *options)
         process = subprocess.Popen(words, cwd=self.folder, text=True, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE)

@@ -93,9 +93,9 @@ class Bind(CommandTest):
         self.assertEqual((second["cpus"], second["mems"]), ([0, 1, 2, 3], [0]), second["text"])
 
     def test_two_ranks_that_share_a_gpu_divide_its_home(self):
-        """Neither has the list from the shell that starts both."""
-        run = ("export STAYS_S=20; for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 HIP_VISIBLE_DEVICES=0 "
-               "python3 -S -E -B bind.py & done; wait")
+        """The launcher, a shell, has the list, too."""
+        run = ("STAYS_S=20 HIP_VISIBLE_DEVICES=0 sh -c 'for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 "
+               "python3 -S -E -B bind.py & done; wait'")
         ranks = sorted(self.run_python(run, shape="2n-gpus"), key=lambda its: its["cpus"])
         self.assertEqual([(its["cpus"], its["mems"]) for its in ranks], [([4, 5], [1]), ([6, 7], [1])],
                          "\n".join(its["text"] for its in ranks))

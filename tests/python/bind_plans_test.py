@@ -21,8 +21,8 @@ class Plans(BoundProcess):
     def test_the_plan_of_this_class_is_found(self):
         plan = self.make_plan("--ranks", "2")
         (self.folder / "plan.json").rename(self.folder / f"{plan['machine']['fingerprint']}.json")
-        prelude = f"from zf_runtime.binding import find_home; find_home.PLANS = {str(self.folder)!r}; said(bind(1, 2))"
-        said, = self.run_python(prelude)
+        folder = f"sys.modules['zf_runtime.binding.bind'].PLANS = {str(self.folder)!r}\n"
+        said, = self.run_python(folder + "said(bind(1, 2))")
         self.assertTrue(said["plan"].endswith(f"{plan['machine']['fingerprint']}.json"), said["text"])
 
     def test_a_plan_that_does_not_fit_is_fitted(self):
@@ -31,24 +31,18 @@ class Plans(BoundProcess):
         self.assert_bound(said, [CPUS[1]])
         self.assertIn("is fitted to the CPU allowed here", said["text"])
 
-    def test_without_zf_tune_only_a_plan_that_fits_is_obeyed(self):
-        plan = self.make_plan("--ranks", "2")
-        nobody = {"ZF_TUNE_BINARY": ""}
+    def test_without_zf_tune_nothing_is_bound_and_it_is_said(self):
+        self.make_plan("--ranks", "2")
         hidden = "from zf_runtime.binding import ask_tune; ask_tune.find = lambda: None\n"
-        fits, = self.run_python(hidden + "said(bind(1, 2, 'plan.json'))", **nobody)
-        self.assert_bound(fits, fits["cpus"])
-        self.assertEqual(fits["cpus"][0], int(plan["ranks"][1]["home"]["cpus"].partition("-")[0]))
-        masked, = self.run_python(hidden + "said(bind(1, 2, 'plan.json'))", before=["taskset", "-c", str(CPUS[1])])
-        self.assert_not_bound(masked, "plan.json", f"CPU {CPUS[0]}", "zf-tune, which would fit the plan, was not found")
-        more, = self.run_python(hidden + "said(bind(1, 3, 'plan.json'))")
-        self.assert_not_bound(more, "has 2 ranks, and 3 run here")
-        none, = self.run_python(hidden + "said(bind(1, 2))")
-        self.assert_not_bound(none, "no plan is named", "zf-tune is needed")
+        for arguments in ("1, 2", "1, 2, 'plan.json'"):
+            said, = self.run_python(f"{hidden}said(bind({arguments}))", ZF_TUNE_BINARY="")
+            self.assert_not_bound(said, "zf-tune, which finds the homes, was not found: install it")
 
     def test_a_plan_that_cannot_be_read_is_named(self):
         (self.folder / "broken.json").write_text("{")
         (self.folder / "other.json").write_text('{"schema": "zf-plan/2", "ranks": []}')
-        for name, why in (("none.json", "No such file"), ("broken.json", "Expecting"), ("other.json", "is not a plan")):
+        for name, why in (("none.json", "No such file"), ("broken.json", "is not JSON"),
+                          ("other.json", "made: is missing")):
             self.assert_not_bound(self.bind(f"rank=0, ranks=1, plan='{name}'"), name, why)
 
     def test_ranks_under_a_mask_that_may_be_one_ranks_alone_are_not_bound(self):
@@ -75,6 +69,16 @@ class Plans(BoundProcess):
                               "rank 3 (LOCAL_RANK) is not below the number of ranks here, which is 2")
         self.assert_not_bound(self.bind("rank=-1"), "rank=-1: local ranks count from 0")
         self.assert_not_bound(self.bind("rank=0, ranks=0"), "ranks=0: there is at least one")
+
+
+class Threads(BoundProcess):
+    def test_the_users_number_of_threads_is_kept_and_torchruns_one_is_not(self):
+        said = self.bind("1, 2", OMP_NUM_THREADS="3")
+        self.assertEqual((said["bound"], said["zf"]["OMP_NUM_THREADS"]), (True, "3"), said["text"])
+        self.assertIn("OMP_NUM_THREADS=3 is set already and is kept", said["notes"][-1])
+        said = self.bind("0, 1", OMP_NUM_THREADS="1", TORCHELASTIC_RUN_ID="none")
+        self.assertEqual((said["bound"], said["zf"]["OMP_NUM_THREADS"]), (True, str(len(CPUS))), said["text"])
+        self.assertNotIn("--keep-threads", said["text"])
 
 
 class Ray(BoundProcess):

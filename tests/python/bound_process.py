@@ -52,13 +52,18 @@ class BoundProcess(unittest.TestCase):
         subprocess.run([support.TUNE, "plan", "-q", "-o", path, *options], check=True, timeout=60)
         return json.loads(path.read_text())
 
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Returns variables for a process that binds itself, without those that others have set."""
+        clean = {name: value for name, value in os.environ.items() if not _OTHERS.match(name)}
+        return clean | {"PYTHONPATH": str(support.PACKAGE), "ZF_TUNE_BINARY": support.TUNE,
+                        "ZF_RUNTIME_LIBRARY": os.environ["ZF_RUNTIME_LIBRARY"],
+                        "ZF_CLAIMS": str(self.folder / "claims")} | variables
+
     def run_python(self, program: str, before=(), prelude=PRELUDE, **variables: str) -> list[dict]:
         """Runs a program that calls said(). Returns what it said."""
-        clean = {name: value for name, value in os.environ.items() if not _OTHERS.match(name)}
-        environment = clean | {"PYTHONPATH": str(support.PACKAGE), "ZF_TUNE_BINARY": support.TUNE,
-                               "ZF_RUNTIME_LIBRARY": os.environ["ZF_RUNTIME_LIBRARY"]} | variables
-        ran = subprocess.run([*before, sys.executable, "-B", "-c", prelude + program], cwd=self.folder, env=environment,
-                             capture_output=True, text=True, timeout=200, check=False)
+        ran = subprocess.run([*before, sys.executable, "-B", "-c", prelude + program], cwd=self.folder,
+                             env=self.environment(**variables), capture_output=True, text=True, timeout=200,
+                             check=False)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.stderr = ran.stderr
         return [json.loads(line) for line in ran.stdout.splitlines()]

@@ -1,32 +1,37 @@
-"""Asks the zf-tune program what only it knows: the class of this machine, where GPUs are, and how a plan is fitted."""
+"""Asks the zf-tune program where this process belongs."""
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
-import shlex
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from . import memory
-from .thread_counts import PINNING
+from . import cpu_lists, rank_home
+from .rank_home import Home
 
 _DEADLINE_S = 60
 
 
-class TuneError(Exception):
-    """zf-tune was not found, or it refused. The text is one line."""
+class NotBound(Exception):
+    """Why this process has no home. The text is one sentence."""
 
 
-class Launch(NamedTuple):
-    """What zf-tune exec would do."""
+class Found(NamedTuple):
+    """A home, where it is from, and what the user should know."""
 
-    variables: dict[str, str]
-    notes: list[str]
+    home: Home
+    source: str  # of the rank; empty: the caller's
+    plan: str  # a path, or in words
+    mems: frozenset[int]  # the nodes that the process should prefer
+    variables: Mapping[str, str]  # to be set for this process
+    pinning: Sequence[str]  # the variables by which OpenMP pins its threads, "NAME=value"
+    notes: Sequence[str]
 
 
 def find() -> str | None:
@@ -42,40 +47,25 @@ def find() -> str | None:
     return next((path for path in places if os.access(path, os.X_OK)), shutil.which("zf-tune"))
 
 
-def run(*words: str, variables: Mapping[str, str], cpus: frozenset[int]) -> str:
-    """Runs zf-tune on these CPUs, and returns what it prints. Raises TuneError with the line that it says instead."""
+def where(options: Sequence[str], variables: Mapping[str, str], cpus: frozenset[int]) -> Found:
+    """Returns what `zf-tune where` says for a process with these variables on these CPUs. Raises NotBound with the line
+    that it says instead."""
     program = find()
     if program is None:
-        raise TuneError("zf-tune was not found: install it (docs/install.md), or set ZF_TUNE_BINARY")
-    done = _on(cpus, lambda: subprocess.run([program, *words], env=dict(variables), stdin=subprocess.DEVNULL,
-                                            capture_output=True, text=True, timeout=_DEADLINE_S, check=False))
+        raise NotBound("zf-tune, which finds the homes, was not found: install it (docs/install.md), or set "
+                       "ZF_TUNE_BINARY")
+    words = [program, "where", "--format", "json", *options]
+    done = _on(cpus, lambda: subprocess.run(words, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True,
+                                            text=True, timeout=_DEADLINE_S, check=False))
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
-        said = lines[-1] if lines else f"it ended with {done.returncode} and said nothing"
-        raise TuneError(f"{said if said.startswith('zf-tune') else f'zf-tune {words[0]}: {said}'}")
-    return done.stdout
-
-
-def launch(plan: str, rank: int | None, variables: Mapping[str, str], cpus: frozenset[int],
-           are_jobs: bool = False) -> Launch:
-    """Returns what `zf-tune exec --plan` would do on these CPUs. `rank` None: the variables say it. `are_jobs`: all
-    ranks have them, which exec need not find out."""
-    options = [] if rank is None else ["--rank", str(rank)]
-    options += ["--cpus", "job"] if are_jobs else []
-    # A preference that zf-tune exec or bind() has set is not others', and the variables that would tell are not passed.
-    is_ours = memory.has_policy() and not memory.is_given_by_others(os.environ.get("ZF_BINDING", ""))
-    options += ["--memory-policy", "plan"] if is_ours else []
-    variables = {name: value for name, value in variables.items() if name not in PINNING}  # bind() reports them
-    said = run("exec", "--plan", plan, *options, "--dry-run", "--", "true", variables=variables, cpus=cpus)
-    found = Launch({}, [])
-    for line in said.splitlines():
-        if line.startswith("export "):
-            name, _, value = shlex.split(line)[1].partition("=")
-            found.variables[name] = value
-        elif line.startswith("# ") and not line.startswith(("# rank ", "# memory: ")):
-            note, _, _ = line[2:].removeprefix("warning: ").partition("; --memory-policy")  # bind() has no options
-            found.notes.append(note)
-    return found
+        raise NotBound(lines[-1].removeprefix("zf-tune: ") if lines else f"{program} ended with {done.returncode}")
+    try:
+        said = json.loads(done.stdout)
+        return Found(rank_home.parse(said["set"]["ZF_BINDING"]), said["source"], said["plan"],
+                     cpu_lists.parse(said["mems"]), said["set"], said["openmp"], said["notes"])
+    except (ValueError, KeyError) as error:
+        raise NotBound(f"{program} is of another version than this package: {error}") from None
 
 
 def _on(cpus: frozenset[int], call: Callable[[], subprocess.CompletedProcess[str]]) -> subprocess.CompletedProcess[str]:
@@ -101,5 +91,5 @@ def _on(cpus: frozenset[int], call: Callable[[], subprocess.CompletedProcess[str
     thread.start()
     thread.join()
     if why or not done:
-        raise TuneError(why[0] if why else "zf-tune was not run")
+        raise NotBound(why[0] if why else "zf-tune was not run")
     return done[0]

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from ..native.environment import launched_ranks, launchers_rank, switched_off
+from ..native.environment import RANK_VARIABLES, launched_ranks, switched_off
 from . import (
+    ask_tune,
+    claims,
     cpu_lists,
-    find_home,
     memory,
     moved_threads,
-    other_ranks,
     outer_binding,
     own_threads,
     parallel_regions,
@@ -22,13 +22,13 @@ from . import (
     thread_counts,
     which_rank,
 )
+from .ask_tune import Found, NotBound
 from .bound import Binding, LeftThread
-from .find_home import Cpus, Found
 from .outer_binding import Outer
-from .plan_files import NotBound
 from .rank_home import Home
 from .which_rank import Who
 
+PLANS = "/etc/zf-tune/plans"
 _T = TypeVar("_T")
 
 
@@ -49,41 +49,52 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
     their own keep it. docs/bind.md has examples."""
     if switched_off():
         return Binding(notes=("ZF_TUNE is off",))
-    pinning = thread_counts.pinning_in(os.environ)
-    if strict and pinning:
-        raise RuntimeError("; ".join(pinning))
     try:
-        done = _bind(rank, ranks, None if plan is None else os.fspath(plan), pinning)
-    except (NotBound, RuntimeError, OSError) as error:
-        done = Binding(errors=(*pinning, str(error)))
+        done = _bind(rank, ranks, None if plan is None else os.fspath(plan), strict)
+    except (NotBound, claims.Claimed, RuntimeError, OSError) as error:
+        done = Binding(errors=(str(error),))
     except Exception as error:  # a fault of ours, or of Ray's: the job can train all the same
-        done = Binding(errors=(*pinning, f"bind() failed with {type(error).__name__}: {error}"))
+        done = Binding(errors=(f"bind() failed with {type(error).__name__}: {error}",))
     if strict and done.errors:
         raise RuntimeError("; ".join(done.errors))
     return done
 
 
-def _bind(rank: int | None, ranks: int | None, plan: str | None, pinning: list[str]) -> Binding:
+class _Cpus(NamedTuple):
+    """The CPUs that count."""
+
+    seen: frozenset[int]  # those of this process now; of the job, if its present mask is another rank's home
+    mask_of: str = ""  # "job": the job has them alone; "outer": they were those of the rank of ZF_BINDING before
+    is_inside: bool = False  # the job is one that a bound process has started, and divides its home
+
+
+def _bind(rank: int | None, ranks: int | None, plan: str | None, strict: bool) -> Binding:
     variables = which_rank.own(os.environ)
-    before = _mask_of_process(bool(pinning))
+    before = _mask_of_process()
     outer = outer_binding.find(os.environ)
     place = None if outer is None or _last_here() is not None else _place_of_child(outer, rank, ranks, before)
     if place is not None:
-        return _find_and_move(*place, plan, before, pinning)
+        return _find_and_move(*place, rank is not None, plan, before, strict)
     bound = _bound_already(rank, plan, variables)
-    errors = pinning if bound is None else [*pinning, *_ignored(rank, ranks, bound, variables)]
-    if bound is not None and before in (bound.cpus, bound.training):
+    if bound is None:
+        who = which_rank.who(rank, ranks, variables)
+        return _find_and_move(who, _cpus(outer, before), rank is not None, plan, before, strict)
+    errors = _ignored(rank, ranks, bound, variables)
+    if before in (bound.cpus, bound.training):
         moved_threads.expect_unless_expected(bound)
         return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
-                       bound.mems if bound.kept is None else frozenset(), left=_left(before), errors=tuple(errors))
-    if bound is not None:
-        again = Found(bound, "ZF_RANK", "zf-tune exec or a bind() before: the mask was set again", "", [])
-        return _move(again, None, before, errors, bool(pinning))
-    return _find_and_move(which_rank.who(rank, ranks, variables), _cpus(outer, before), plan, before, errors)
+                       _preferred(bound), left=_left(before), errors=tuple(errors))
+    again = "zf-tune exec or a bind() before: the mask was set again"
+    return _move(Found(bound, "ZF_RANK", again, _preferred(bound), {}, [], []), before, errors)
+
+
+def _preferred(home: Home) -> frozenset[int]:
+    """Returns the nodes that a process prefers, unless it keeps a policy of others."""
+    return home.mems if home.kept is None else frozenset()
 
 
 def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
-                    before: frozenset[int]) -> tuple[Who, Cpus] | None:
+                    before: frozenset[int]) -> tuple[Who, _Cpus] | None:
     """Returns who this process is, and which CPUs count, if bind() has bound a process above it as another rank. None
     if it is the same rank, or if zf-tune exec has bound it. Children that are ranks of a job of their own divide the
     home of the process that has started them."""
@@ -99,15 +110,59 @@ def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
         return None
     if is_same_job and outer.call.rank is not None:
         return who, _cpus(outer, before)  # another rank of the same job
-    return who, Cpus(before, None, before in (outer.home.cpus, outer.home.training))
+    return who, _Cpus(before, "job" if before in (outer.home.cpus, outer.home.training) else "", True)
 
 
-def _find_and_move(who: Who, cpus: Cpus, plan: str | None, before: frozenset[int], errors: list[str]) -> Binding:
+def _find_and_move(who: Who, cpus: _Cpus, is_users_rank: bool, plan: str | None, before: frozenset[int],
+                   strict: bool) -> Binding:
     global _last  # noqa: PLW0603  a binding belongs to the process
-    pins = bool(thread_counts.pinning_in(os.environ))
-    done = _move(find_home.find(who, plan, os.environ, cpus), (who, cpus), before, errors, pins)
-    _last = _Last(os.getpid(), os.environ.get("ZF_BINDING", ""), who, done.source)
+    list_of, variables = ray.gpu_lists(who.ranks, os.environ)
+    if who.rank is None:  # what Ray was started with is not about its workers
+        variables = {name: value for name, value in variables.items() if name not in (*RANK_VARIABLES, "ZF_RANK")}
+    rays_threads = ray.own_threads()
+    if rays_threads is not None:
+        del variables["OMP_NUM_THREADS"]
+
+    def ask(list_of: str) -> Found:
+        options = {"plans": PLANS, "plan": plan, "rank": who.rank, "ranks": who.ranks, "list": list_of or None,
+                   "mask": cpus.mask_of or None}
+        words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        return ask_tune.where([*words, *(["--named"] if is_users_rank else [])], variables, cpus.seen)
+
+    found = ask(list_of)
+    pinning = [f"{setting} is set: OpenMP pins its threads one by one, and may undo this binding; unset it"
+               for setting in found.pinning]
+    if strict and pinning:
+        raise NotBound("; ".join(pinning))
+    if list_of != "process":  # Ray gives a GPU to one worker at a time
+        found = _claimed(found, who, cpus, ask)
+    if rays_threads is not None and rays_threads != found.variables["OMP_NUM_THREADS"]:
+        found = found._replace(notes=[*found.notes, f"OMP_NUM_THREADS={rays_threads} is taken to be Ray's"])
+    told = {**found.variables, **outer_binding.variables_of_call(who, found.variables["ZF_BINDING"], os.environ)}
+    done = _move(found._replace(source=found.source or who.source, variables=told), before, pinning)
+    if done:
+        _last = _Last(os.getpid(), os.environ["ZF_BINDING"], who, done.source)
+    else:
+        claims.give_back()
     return done
+
+
+def _claimed(found: Found, who: Who, cpus: _Cpus, ask: Callable[[str], Found]) -> Found:
+    """Returns the home after it was claimed. If another process has that of this rank's GPU, the number of the rank
+    decides. Raises Claimed."""
+    try:
+        note = claims.take(found.home.whole, cpus.is_inside)
+    except claims.Claimed as other:
+        if (who.ranks or 1) == 1 or not found.source.startswith("GPU "):
+            raise
+        by_gpu = (f"another rank has the CPUs of {found.source}, too (ranks that share GPUs need CUDA_VISIBLE_DEVICES "
+                  "in the environment of their launcher)")
+        found = ask("nothing")
+        try:
+            note = claims.take(found.home.whole, cpus.is_inside) or f"{by_gpu}: the number of the rank decides"
+        except claims.Claimed:
+            raise NotBound(f"{by_gpu}, and those by its number: {other}") from None
+    return found._replace(notes=[*([note] if note else []), *found.notes])
 
 
 class _Last(NamedTuple):
@@ -168,65 +223,39 @@ def _ranks_of_exec(variables: Mapping[str, str]) -> int | None:
         return None
 
 
-def _mask_of_process(is_pinned: bool) -> frozenset[int]:
-    """Returns the main thread's mask. If OpenMP pins threads, its runtime has pinned that one, too, when it was loaded:
-    then returns the largest mask of all threads."""
-    main = own_threads.main_cpus()
-    return max((thread.cpus for thread in own_threads.all_threads()), key=len) if is_pinned else main
+def _mask_of_process() -> frozenset[int]:
+    """Returns the main thread's mask. If OpenMP pins threads, its runtime may have pinned that one, too, when it was
+    loaded: then returns the largest mask of all threads."""
+    if not any(os.environ.get(name) for name in thread_counts.PINNING):
+        return own_threads.main_cpus()
+    return max((thread.cpus for thread in own_threads.all_threads()), key=len)
 
 
-def _cpus(outer: Outer | None, before: frozenset[int]) -> Cpus:
+def _cpus(outer: Outer | None, before: frozenset[int]) -> _Cpus:
     """Returns which CPUs count. If this process has the mask that was given to another rank, which started it, that is
     not the job's: the job has what that one might use before."""
     if outer is None or before not in (outer.home.cpus, outer.home.training):
-        return Cpus(before)
+        return _Cpus(before)
     if outer.allowed is None:
         raise NotBound("which CPUs this job has is not known: ZF_BINDING is set, and ZF_ALLOWED is not. Start it with "
                        "the zf-tune exec of this version")
-    return Cpus(outer.allowed, outer.home)
+    return _Cpus(outer.allowed, "outer")
 
 
-def _move(found: Found, call: tuple[Who, Cpus] | None, before: frozenset[int], said: list[str],
-          is_pinned: bool) -> Binding:
-    """`call`: whom the home was found for; None: it is set anew."""
+def _move(found: Found, before: frozenset[int], said: list[str]) -> Binding:
     home = found.home
-    outer = outer_binding.find(os.environ)
-    keeps = memory.is_given_by_others(os.environ.get("ZF_BINDING", ""))
-    said = [*said, *(text for text in thread_counts.pinning_in(os.environ, home.cpus) if text not in said)]
-    counts = thread_counts.counts_for(home.threads, "" if outer is None else str(outer.home.threads), os.environ,
-                                       thread_counts.launchers_own(os.environ, _rays_threads()))
     moved_threads.expect(home, home.cpus)
-    try:
-        moves = own_threads.move(before, home.cpus) if before != home.cpus else own_threads.Moves(0, "")
-        now = own_threads.main_cpus()
-        if now == before != home.cpus:  # refused: this process must not pass for a bound one
-            raise NotBound(moves.problem)
-        if call is not None and call[0].ranks != 1 and not is_pinned and now == home.cpus != before:
-            _need_alone(home, before)
-    except NotBound as refused:
+    moves = own_threads.move(before, home.cpus) if before != home.cpus else own_threads.Moves(0, "")
+    if own_threads.main_cpus() == before != home.cpus:  # refused: this process must not pass for a bound one
         moved_threads.expect_no_more()
-        return Binding(home.rank, found.source, errors=(*said, str(refused)), notes=tuple(found.notes))
-    _tell_runtime(found, call, counts.set)
-    return _done(found, moves, counts, said, is_pinned, keeps)
+        return Binding(home.rank, found.source, errors=(*said, moves.problem), notes=tuple(found.notes))
+    os.environ.update(found.variables)  # for our runtime in this process, and for processes that it starts
+    return _done(found, moves, said)
 
 
-def _need_alone(home: Home, before: frozenset[int]) -> None:
-    """Moves all threads back and raises NotBound if another rank of this job has been bound to some of these CPUs
-    meanwhile."""
-    other = other_ranks.bound_on(home.cpus, before)
-    if other is None:
-        return
-    own_threads.move(home.cpus, before)
-    raise NotBound(f"{cpu_lists.in_words(home.cpus)} would be this rank's, and process {other.pid} of this job has "
-                   f"bound itself to {cpu_lists.in_words(other.cpus)} meanwhile")
-
-
-def _done(found: Found, moves: own_threads.Moves, counts: thread_counts.Counts, said: list[str],
-          is_pinned: bool, keeps: bool) -> Binding:
-    """Does what follows a move, and reads back. What fails is an error of a process that is bound all the same.
-    `keeps`: others have set a memory policy."""
-    home = found.home
-    mems = frozenset() if keeps else home.mems
+def _done(found: Found, moves: own_threads.Moves, said: list[str]) -> Binding:
+    """Does what follows a move, and reads back. What fails is an error of a process that is bound all the same."""
+    home, mems = found.home, found.mems
     notes, errors = list(found.notes), [*said, *filter(None, [moves.problem])]
 
     def tried(what: str, call: Callable[[], _T], otherwise: _T) -> _T:
@@ -241,13 +270,11 @@ def _done(found: Found, moves: own_threads.Moves, counts: thread_counts.Counts, 
     threads = tried("setting the numbers of threads", lambda: thread_counts.apply(os.environ), none)
     regions = tried("counting CPUs in a region", parallel_regions.count, parallel_regions.Regions(None, None))
     now = own_threads.main_cpus()
-    if not moves.problem and now != home.cpus and not is_pinned:
+    if not moves.problem and now != home.cpus and not found.pinning:
         errors.append(f"the main thread has {cpu_lists.in_words(now)} instead of {cpu_lists.in_words(home.cpus)}")
     for where, region in (("a parallel region", regions.forward), ("a backward", regions.backward)):
         if region is not None and not region.cpus <= home.cpus:
             errors.append(f"{where} runs on {cpu_lists.in_words(region.cpus)}, outside the home")
-    notes += [counts.note] if counts.note else []
-    notes += ["the memory policy that was set before is kept"] if keeps and home.kept is None else []
     notes += [f"{refused}: a page goes to the node of the CPU that touches it first"] if refused else []
     near = home.mems | (home.kept or frozenset())
     elsewhere = tried("reading where the memory lies", lambda: memory.share_elsewhere(near), None)
@@ -257,30 +284,6 @@ def _done(found: Found, moves: own_threads.Moves, counts: thread_counts.Counts, 
     return Binding(home.rank, found.source, found.plan, home.cpus, frozenset() if refused else mems, moves.moved,
                    left, threads, regions.forward, regions.backward, elsewhere if home.mems else None,
                    tuple(notes), tuple(errors))
-
-
-def _rays_threads() -> str | None:
-    """Returns the number of threads that Ray has set in this worker; None outside, and if it came with the process."""
-    value = os.environ.get("OMP_NUM_THREADS", "")
-    if not ray.is_worker() or f"OMP_NUM_THREADS={value}" in ray.variables_at_start():
-        return None
-    return ray.default_threads()
-
-
-def _tell_runtime(found: Found, call: tuple[Who, Cpus] | None, counts: Mapping[str, str]) -> None:
-    """Sets what zf-tune exec would set, for our runtime in this process, and for processes that it starts."""
-    home = found.home
-    if found.plan_path:
-        os.environ["ZF_PLAN"] = found.plan_path
-    try:
-        of_launcher = launchers_rank()
-    except RuntimeError:  # malformed; the caller has given the rank
-        of_launcher = ""
-    os.environ.update(counts, ZF_BINDING=home.line, ZF_RANK=str(home.rank), ZF_OPTIMIZER_CPUS=home.optimizer,
-                      ZF_RANK_FROM=of_launcher)
-    if call is not None:
-        os.environ.update(outer_binding.variables_of_call(call[0], home.line, os.environ),
-                          ZF_ALLOWED=cpu_lists.text_of(call[1].seen))
 
 
 def _left(cpus: frozenset[int]) -> tuple[LeftThread, ...]:

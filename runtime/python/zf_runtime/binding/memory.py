@@ -1,6 +1,4 @@
-"""Where this process's memory lies, and where the calling thread's next pages go: by the memory policy that others have
-set (numactl, srun --mem-bind), which is kept, else near the home. The rule is that of zf-tune exec
-(runtime/plan/given_policy.hpp)."""
+"""Where this process's memory lies, and where the calling thread's next pages go."""
 
 from __future__ import annotations
 
@@ -8,34 +6,11 @@ import ctypes
 import os
 import platform
 
-from . import cpu_lists, rank_home
+from . import cpu_lists
 
-# set_mempolicy(2) and get_mempolicy(2). The C library has no functions for them, and libnuma may not be installed.
+# set_mempolicy(2). The C library has no function for it, and libnuma may not be installed.
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
-_GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}
-_DEFAULT, _PREFERRED, _PREFERRED_MANY = 0, 1, 5
-_MODE_FLAGS = 0b111 << 13
-_MOST_NODES = 1024  # Linux is built for no more
-
-
-def is_given_by_others(line: str) -> bool:
-    """Returns True if the calling thread has a memory policy, and that is not the preference which `line`, the
-    ZF_BINDING that was in force until now, names. False also if the kernel does not say."""
-    given = _policy()
-    if given is None:
-        return False
-    mode, nodes = given
-    try:
-        home = rank_home.parse(line)
-    except ValueError:
-        return True
-    ours = home.kept is None and mode in (_PREFERRED, _PREFERRED_MANY) and home.mems
-    return not (ours and nodes in (home.mems, {min(home.mems)}))
-
-
-def has_policy() -> bool:
-    """Returns True if the calling thread has a memory policy; False also if the kernel does not say."""
-    return _policy() is not None
+_PREFERRED, _PREFERRED_MANY = 1, 5
 
 
 def prefer(nodes: frozenset[int]) -> str:
@@ -71,22 +46,6 @@ def share_elsewhere(nodes: frozenset[int]) -> float | None:
         total += sum(pages.values())
         elsewhere += sum(count for node, count in pages.items() if node not in nodes)
     return elsewhere / total if total else None
-
-
-def _policy() -> tuple[int, frozenset[int]] | None:
-    """Returns the mode and the nodes of the calling thread's policy; None if it is the system's default, or unknown."""
-    number = _GET_MEMPOLICY.get(platform.machine())
-    if number is None:
-        return None
-    bits = 8 * ctypes.sizeof(ctypes.c_ulong)
-    mode, words = ctypes.c_int(), (ctypes.c_ulong * (_MOST_NODES // bits))()
-    # The kernel reads one bit fewer than the number says.
-    failed = ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.byref(mode), words,
-                                       ctypes.c_ulong(_MOST_NODES + 1), None, ctypes.c_ulong(0))
-    kind = mode.value & ~_MODE_FLAGS
-    if failed or kind == _DEFAULT:
-        return None
-    return kind, frozenset(node for node in range(_MOST_NODES) if words[node // bits] >> node % bits & 1)
 
 
 def _set_mempolicy(number: int, mode: int, nodes: frozenset[int]) -> int:

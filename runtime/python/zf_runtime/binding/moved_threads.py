@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..native.environment import switched_off
 from . import cpu_lists, own_threads, rank_home, which_rank
 from .rank_home import Home
-from .thread_counts import pinning_in
+from .thread_counts import PINNING
 
 _AFTER_STEPS = 20
 _AFTER_S = 60
@@ -153,7 +153,7 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
 
 def _start_mask(home: Home) -> dict[tuple[int, int], frozenset[int]]:
     """Returns the mask with which exec has started the main thread; none if OpenMP pins it, as the user wishes."""
-    if pinning_in(os.environ):
+    if any(os.environ.get(name) for name in PINNING):
         return {}
     return {(thread.tid, thread.started): home.cpus for thread in own_threads.all_threads()
             if thread.tid == os.getpid()}

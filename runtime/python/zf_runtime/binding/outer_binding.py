@@ -6,8 +6,9 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from . import cpu_lists, rank_home, visible_gpus
+from . import cpu_lists, rank_home
 from .rank_home import Home
+from .ray import LISTS
 from .which_rank import Who
 
 # Variables that are set for the processes below.
@@ -56,7 +57,7 @@ def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict
 
 def digest_of_lists(variables: Mapping[str, str]) -> str:
     """Returns a digest of the lists of GPUs; empty if no list has one."""
-    return _digest_of(visible_gpus.VISIBLE, variables)
+    return _digest_of(LISTS, variables)
 
 
 def is_same_job(call: Call, variables: Mapping[str, str]) -> bool:

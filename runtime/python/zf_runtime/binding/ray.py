@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class GpuShare(NamedTuple):
-    """The GPUs that Ray has given to this worker."""
-
-    ids: list[str]
-    is_whole: bool  # False: a part of one
+# The lists of GPUs that a process may see, by who reads them.
+LISTS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 def is_worker() -> bool:
@@ -34,16 +30,26 @@ def train_rank() -> tuple[int, int] | None:
     return (int(rank), int(ranks)) if rank is not None and ranks is not None else None
 
 
-def gpus() -> GpuShare | None:
-    """Returns the GPUs of this worker, named as in CUDA_VISIBLE_DEVICES; None outside a worker."""
+def gpu_lists(ranks: int | None, variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Returns the variables with the GPUs of this worker, and what they are: "process" if Ray has given it these alone,
+    "nothing" if it has no whole GPU, and nor has any of its kind, "others" if these may have some. Outside a worker
+    returns "" and the variables as they are."""
     if not is_worker():
-        return None
+        return "", dict(variables)
     ray = sys.modules["ray"]
     share = ray.get_runtime_context().get_assigned_resources().get("GPU", 0)
-    return GpuShare([str(gpu) for gpu in ray.get_gpu_ids()], share >= 1)
+    without = {name: value for name, value in variables.items() if name not in LISTS}
+    if share >= 1:
+        name = next((name for name in LISTS if name in without_inherited(variables)), LISTS[0])
+        lists = {name: ",".join(map(str, ray.get_gpu_ids()))}
+        if "ROCR_VISIBLE_DEVICES" in variables:  # Ray's own, within which HIP counts
+            lists = {"ROCR_VISIBLE_DEVICES": variables["ROCR_VISIBLE_DEVICES"]} | lists
+        return "process", without | lists
+    # All workers of Ray Train have the same.
+    return "nothing" if ranks == 1 or train_rank() is not None or not _node_has_gpus() else "others", without
 
 
-def node_has_gpus() -> bool:
+def _node_has_gpus() -> bool:
     """Returns whether Ray has GPUs on this worker's node, also if that cannot be found out."""
     ray = sys.modules["ray"]
     try:
@@ -53,27 +59,25 @@ def node_has_gpus() -> bool:
         return True
 
 
-def default_threads() -> str:
-    """Returns the OMP_NUM_THREADS that Ray sets for a worker without one: its CPUs, or 1."""
+def own_threads() -> str | None:
+    """Returns the OMP_NUM_THREADS that Ray has set in this worker: its CPUs, or 1. None outside, if it came with the
+    process, and if it has another value since."""
+    value = os.environ.get("OMP_NUM_THREADS", "")
+    if not is_worker() or f"OMP_NUM_THREADS={value}" in variables_at_start():
+        return None
     cpus = sys.modules["ray"].get_runtime_context().get_assigned_resources().get("CPU")
-    return str(max(int(cpus or 1), 1))
+    return value if value == str(max(int(cpus or 1), 1)) else None
 
 
 def without_inherited(variables: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables of this worker without those that Ray itself was started with: they say which rank
     the process was that started Ray."""
-    raylets = parents_variables() or variables_at_start()
+    raylets = _environ(os.getppid()) or variables_at_start()
     return {name: value for name, value in variables.items() if f"{name}={value}" not in raylets}
 
 
-def parents_variables() -> set[str]:
-    """Returns the variables that the parent of this process was started with, "NAME=value"; none if they cannot be
-    read."""
-    return _environ(os.getppid())
-
-
 def variables_at_start() -> set[str]:
-    """Returns the same of this process."""
+    """Returns the variables that this process was started with, "NAME=value"."""
     return _environ(os.getpid())
 
 

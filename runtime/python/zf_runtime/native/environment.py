@@ -43,10 +43,6 @@ _LAUNCHERS = (
 
 
 RANK_VARIABLES = tuple(launcher.rank for launcher in _LAUNCHERS)
-COUNTS = {launcher.rank: launcher.counts for launcher in _LAUNCHERS}
-# The variables of rank and count of all launchers but Slurm.
-COUNTING_VARIABLES = tuple(name for launcher in _LAUNCHERS for name in (launcher.rank, *launcher.counts)
-                           if launcher.rank != "SLURM_LOCALID")
 
 
 def switched_off(variables: Mapping[str, str] = os.environ) -> bool:

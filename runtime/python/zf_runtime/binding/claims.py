@@ -1,0 +1,143 @@
+"""Which CPUs the bound processes of this user have on this node: each claims its own in a file, so no two ranks have
+the same ones. A claim is its process's, not its children's, and lasts as long as that runs, also over exec."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from . import cpu_lists
+
+# A rank that was started again waits so long for the one before to end.
+_WAITS_S = 5.0
+_LOOKS_EVERY_S = 0.05
+_mutex = threading.Lock()  # the file's lock is the process's
+
+
+class Claimed(Exception):
+    """Another process has some of the CPUs. The text is one sentence."""
+
+
+class _Claim(NamedTuple):
+    pid: int
+    cpus: frozenset[int]
+
+
+def take(cpus: frozenset[int], is_inside: bool) -> str:
+    """Claims CPUs for this process, instead of those that it has claimed before. Returns why no claim can be made;
+    empty if it was. `is_inside`: these CPUs are a part of what an ancestor has. Raises Claimed."""
+    until = time.monotonic() + _WAITS_S
+    try:
+        folder = _folder()
+        while True:
+            with _mutex, _locked(folder, until):
+                other = _other(folder, cpus, _ancestors() if is_inside else set())
+                if other is None:
+                    with open(os.path.join(folder, _name(os.getpid())), "w") as file:
+                        file.write(cpu_lists.text_of(cpus))
+                    return ""
+            if time.monotonic() > until:
+                raise Claimed(f"{cpu_lists.in_words(cpus)} would be this rank's, and process {other.pid} "
+                              f"({_command(other.pid)}) has bound itself to {cpu_lists.in_words(other.cpus)}: end it, "
+                              "or give each job CPUs or GPUs of its own (taskset, CUDA_VISIBLE_DEVICES); jobs that may "
+                              "share CPUs get a folder each (ZF_CLAIMS)")
+            time.sleep(_LOOKS_EVERY_S)
+    except OSError as error:
+        return (f"which CPUs other ranks have is not known: {error.filename or 'the folder of claims'}: "
+                f"{error.strerror or error}; set ZF_CLAIMS to a folder of your own")
+
+
+def give_back() -> None:
+    """Removes the claim of this process, if it has one."""
+    with contextlib.suppress(OSError):
+        os.remove(os.path.join(_folder(), _name(os.getpid())))
+
+
+def _folder() -> str:
+    """Returns the folder of this user's claims. Others must not be able to write there: what they claim, or lock, is no
+    answer."""
+    folder = os.environ.get("ZF_CLAIMS") or f"/dev/shm/zf-claims-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise PermissionError(1, "others may write there", folder)
+    return folder
+
+
+@contextlib.contextmanager
+def _locked(folder: str, until: float) -> Iterator[None]:
+    """Locks the folder for the moment of a look. A child that is forked meanwhile does not have this kind of lock."""
+    file = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except (BlockingIOError, PermissionError):
+                if time.monotonic() > until:
+                    raise Claimed(f"{folder}/lock is held by another process for {_WAITS_S:.0f} s: end it") from None
+            time.sleep(0.002)
+        yield
+    finally:
+        os.close(file)
+
+
+def _other(folder: str, cpus: frozenset[int], ancestors: set[int]) -> _Claim | None:
+    """Returns a claim of another process to some of these CPUs. Removes those of processes that have ended."""
+    space = _space()
+    for name in sorted(os.listdir(folder)):
+        words = name.split("-")
+        if words[0] != space or len(words) != 3:
+            continue  # of another PID namespace, where it cannot be told whether a process runs
+        path, pid = os.path.join(folder, name), int(words[1])
+        if name != _name(pid):
+            os.remove(path)
+        elif pid != os.getpid() and pid not in ancestors:
+            with open(path) as file:
+                claim = _Claim(pid, cpu_lists.parse(file.read()))
+            if claim.cpus & cpus:
+                return claim
+    return None
+
+
+def _name(pid: int) -> str:
+    """Returns the name of a process's claim, which no other process ever has; empty if the process has ended."""
+    fields = _stat(pid)
+    return "" if not fields or fields[0] in ("Z", "X") else f"{_space()}-{pid}-{fields[19]}"
+
+
+def _space() -> str:
+    return str(os.stat("/proc/self/ns/pid").st_ino)
+
+
+def _ancestors() -> set[int]:
+    found: set[int] = set()
+    fields = _stat(os.getpid())
+    while fields and int(fields[1]) and int(fields[1]) not in found:
+        found.add(int(fields[1]))
+        fields = _stat(int(fields[1]))
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """Returns the fields of stat (proc(5)) from the state on, which is field 3; none if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
+
+
+def _command(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return " ".join(os.fsdecode(file.read()).replace("\0", " ").split())[:60]
+    except OSError:
+        return "it has just ended"
