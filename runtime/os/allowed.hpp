@@ -47,7 +47,7 @@ struct Allowed {
   /// Neighbours share the CPUs (see neighbours_share()). allowed_from() does not set this: it does not know
   /// which CPUs are isolated.
   bool shared_cpus = false;
-  /// They would, but --allowed or the plan says that the CPUs are this job's own. Set with shared_cpus.
+  /// --allowed or the plan says that the CPUs are this job's own, whatever the quota. Set with shared_cpus.
   bool own_by_name = false;
   std::string more_cpus = {};  ///< how the job gets more of them (core_shortage.hpp); empty: not known
 };

@@ -119,6 +119,18 @@ class TwoPodsInASharedPool(CommandTest):
         self.assertIn("because --allowed said that they are its own", said)
         self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", self.POOL, "--for", "deepspeed")
 
+    def test_allowed_makes_them_own_also_where_no_quota_was_and_the_plan_keeps_that(self):
+        self.make_pod("whole", "max 100000")
+        named = self.make_plan("--sysroot", "whole", "--ranks", "1", "--allowed", self.POOL)
+        for keep in (self.make_plan("--sysroot", "a", "--from", "plan.json", name="moved.json"),
+                     self.make_plan("--sysroot", "whole", "--from", "plan.json", name="again.json")):
+            self.assert_sound(keep)
+            self.assertTrue(keep["intent"]["own_cpus"])
+            self.assertNotIn("shared_cpus", keep["allocation"])
+        self.assertEqual(keep, named)
+        said = " ".join(self.run_tune("doctor", "--sysroot", "a", "--plan", "plan.json").stdout.split())
+        self.assertIn("because --allowed said that they are its own", said)
+
     def test_publish_keeps_the_jobs_own_cpus(self):
         named = self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", self.POOL)
         (self.folder / "plans").mkdir()
@@ -190,6 +202,14 @@ class JobInARealControlGroup(CommandTest):
         self.assertNotIn("neighbours", result.stderr)
         pool = plan["ranks"][0]["optimizer"]["cpus"]
         self.assertEqual(json.loads(result.stdout)["threads"].count(pool), 1 + len(parse_cpus(pool)), "and the watch")
+
+    def test_exec_obeys_it_also_where_the_plan_was_made_without_a_quota_and_has_to_be_fitted(self):
+        everything = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        for options, own in ((("--allowed", everything), True), ((), False)):
+            self.make_plan(*options, "--mode", "overlap")
+            result = self.run_inside("exec", "--plan", "plan.json", "--dry-run", "--", "true")
+            self.assert_exit(result, DONE)
+            self.assertEqual("neighbours" not in result.stdout, own, result.stdout)
 
     def test_exec_tells_of_neighbours_if_the_plan_pins(self):
         self.make_plan("--allowed", str(min(os.sched_getaffinity(0))))

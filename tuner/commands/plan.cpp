@@ -84,6 +84,14 @@ void need_deepspeed(const Plan& plan) {
   }
 }
 
+/// Returns true if the CPUs are the job's own by name: --allowed names them, or it did so when the plan was
+/// made. That is forgotten with CPUs that it did not name, if there is no quota by which neighbours could
+/// share them.
+bool are_own_by_name(const Plan& plan, const MachineSource& source, const Allowed& here) {
+  if (source.allowed || !plan.intent.own_cpus) return source.allowed.has_value();
+  return here.cpu_quota || plan.allocation.cpus.contains(here.cpus);
+}
+
 Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   if (arguments.has("params")) {
     throw Error(Exit::usage,
@@ -104,7 +112,8 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   MachineSource source = source_for_planning(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
   source.own_cpus = plan.intent.own_cpus;
-  const Machine machine = read_machine_and_ask_nvml(source);
+  Machine machine = read_machine_and_ask_nvml(source);
+  plan.intent.own_cpus = machine.allowed.own_by_name = are_own_by_name(plan, source, machine.allowed);
   const Environment environment = Environment::of_this_process();
   const GpuShare share = gpu_share_argument(arguments);
   const auto given = ranks_argument(arguments);

@@ -111,7 +111,10 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
   const bool differ =
       std::ranges::adjacent_find(target.masks, std::ranges::not_equal_to()) != target.masks.end();
   if (!differ) target.masks.clear();
-  if (differ) machine.allowed = of_job;
+  if (differ) {
+    of_job.own_by_name = machine.allowed.own_by_name;
+    machine.allowed = of_job;
+  }
   machine.allowed.more_cpus = more_cpus;
   machine.keeps_isolated = plan.intent.isolated;
   // Masks leave them out one by one (rank_homes_within()).

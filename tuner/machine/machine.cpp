@@ -100,9 +100,9 @@ Machine read_machine(const MachineSource& source) {
   if (source.topology.empty() && source.with_speeds)
     divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology),
                           speed_rules_of(source.sysroot));
-  const bool shared = neighbours_share(machine.allowed, machine.isolated);
-  machine.allowed.own_by_name = shared && (source.own_cpus || source.allowed);
-  machine.allowed.shared_cpus = shared && !machine.allowed.own_by_name;
+  machine.allowed.own_by_name = source.own_cpus || source.allowed;
+  machine.allowed.shared_cpus =
+      !machine.allowed.own_by_name && neighbours_share(machine.allowed, machine.isolated);
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   machine.allowed.more_cpus = how_to_get_cpus(

@@ -145,7 +145,6 @@ Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;
   intent.isolated = intent.isolated || present.keeps_isolated;
-  intent.own_cpus = intent.own_cpus || present.allowed.own_by_name;
   Workload workload = plan.workload;
   workload.ranks = static_cast<int>(gpus.gpus.size());
   HomesAndSplit here;

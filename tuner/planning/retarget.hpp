@@ -22,11 +22,12 @@ void need_class_of(const Plan& plan, const Topology& present);
 
 /// Returns a plan with new homes in what is allowed of `present`: one for each of `gpus` and near it, split
 /// as the plan intends. It keeps the plan's pool, but in a smaller home the pool gets no larger share than in
-/// the home it was measured in. It keeps the placement, the memory tier, the idle share, and the restriction
-/// to what DeepSpeed can be told if the plan was made for it. If nothing was measured for the plan, the
-/// split, its reason and the intent are those of unmeasured_plan() here. Provenance, evidence and workload
-/// are those of the plan; if the number of ranks changes, the workload has the new number, and a warning says
-/// for how many the plan was made. In the allocation that the plan was made for, the result is the same plan.
+/// the home it was measured in. It keeps the placement, the memory tier, the idle share, who has the
+/// CPUs (own_cpus), and the restriction to what DeepSpeed can be told if the plan was made for it. If nothing
+/// was measured for the plan, the split, its reason and the intent are those of unmeasured_plan() here.
+/// Provenance, evidence and workload are those of the plan; if the number of ranks changes, the workload has
+/// the new number, and a warning says for how many the plan was made. In the allocation that the plan was
+/// made for, the result is the same plan.
 ///
 /// Throws as need_class_of() does, and Error(infeasible) if there are fewer cores than ranks. `gpus` comes
 /// from moved_gpus() and is never empty.

@@ -117,6 +117,18 @@ TEST(Retarget, AMovedPlanStaysAsItIs) {
   EXPECT_EQ(moved_to(machine(kTwoSockets), moved).ranks, plan.ranks) << "there and back again";
 }
 
+TEST(Retarget, CpusNamedAsTheJobsOwnStayItsOwn) {
+  const Plan named = plan_on(machine(kTwoSockets, "0-47"), 2, {12, 1, Placement::compact});
+  EXPECT_TRUE(named.intent.own_cpus) << "also without a quota";
+  EXPECT_TRUE(moved_to(machine(kTwoSockets), named).intent.own_cpus);
+  const Plan unnamed = plan_on(machine(kTwoSockets), 2, {12, 1, Placement::compact});
+  EXPECT_FALSE(unnamed.intent.own_cpus);
+  Machine pod = machine(kTwoSockets);
+  pod.allowed.cpu_quota = 8;
+  pod.allowed.shared_cpus = true;
+  EXPECT_TRUE(moved_to(pod, unnamed).allocation.shared_cpus);
+}
+
 TEST(Retarget, IdleCoresStayIdle) {
   const Plan plan = plan_on(machine(kTwoSockets), 2, {6, 1, Placement::compact, 12});
   const Plan moved = moved_to(machine(kTwoSockets, "0-11,24-35"), plan);
