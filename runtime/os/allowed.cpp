@@ -59,7 +59,7 @@ NodeSet nodes_by_meminfo(const SysRoot& sysroot) {
 }  // namespace
 
 Allowed allowed_from(const AllowedInputs& inputs) {
-  refuse_strangers(inputs.list, inputs.present, "--allowed", print_cpus);
+  refuse_strangers(inputs.list, inputs.present, inputs.list_option.c_str(), print_cpus);
   if (!inputs.nodes.empty()) {
     refuse_strangers(inputs.mems_list, inputs.nodes, "--mems",
                      [](const NodeSet& nodes) { return "memory " + print_nodes(nodes); });
@@ -87,7 +87,7 @@ Allowed allowed_from(const AllowedInputs& inputs) {
             ? "outside the affinity mask (taskset, srun --cpu-bind)"
             : "outside the affinity mask (taskset, srun --cpu-bind, or a cpuset that is not seen from here)");
   }
-  if (inputs.list) keep(*inputs.list, ExclusionReason::not_in_list, "not in --allowed");
+  if (inputs.list) keep(*inputs.list, ExclusionReason::not_in_list, "not in " + inputs.list_option);
 
   allowed.mems = allowed_mems(inputs);
   if (inputs.cgroup.cpu_quota) {

@@ -60,7 +60,8 @@ struct AllowedInputs {
   std::optional<CpuSet> affinity;        ///< absent: not known, as for another machine's files
   std::optional<NodeSet> affinity_mems;  ///< Mems_allowed
   CgroupLimits cgroup;
-  std::optional<CpuSet> list;        ///< --allowed
+  std::optional<CpuSet> list;  ///< --allowed
+  std::string list_option = "--allowed";
   std::optional<NodeSet> mems_list;  ///< --mems
   std::vector<std::string> missing;
 };

@@ -42,8 +42,8 @@ struct Intent {
   std::optional<int> pool_make;
   bool for_deepspeed = false;  ///< restricted to splits that DeepSpeed can be told
   bool isolated = false;       ///< homes may have CPUs that the kernel isolates (--isolated)
-  bool own_cpus = false;  ///< --allowed says that the CPUs are the job's own, whatever the quota
-  bool shared = false;    ///< training has the whole home, and the pool runs on all or some of the same cores
+  bool own_cpus = false;       ///< --allowed says that the CPUs are the job's own, whatever the quota
+  bool shared = false;  ///< training has the whole home, and the pool runs on all or some of the same cores
   StateFormat state_format = StateFormat::fp32;
   int gpus_per_rank = 0;  ///< as in GpuShare
   int ranks_per_gpu = 0;

@@ -39,6 +39,8 @@ struct ProcessBinding {
 
 /// The environment variable that holds the line.
 inline constexpr const char* kBindingVariable = "ZF_BINDING";
+/// The environment variable that lists the CPUs which the process might use before it was bound.
+inline constexpr const char* kAllowedVariable = "ZF_ALLOWED";
 /// The longest line, in bytes.
 inline constexpr std::size_t kMaxBindingBytes = 4096;
 

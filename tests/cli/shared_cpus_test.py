@@ -6,7 +6,7 @@ import pathlib
 import unittest
 
 from node_folder import NodeFolder, eight_gpus, nodes_of, two_packages
-from zf_cli import BINARY, DONE, INFEASIBLE, CommandTest, parse_cpus, print_cpus
+from zf_cli import BINARY, DONE, INFEASIBLE, USAGE, CommandTest, parse_cpus, print_cpus
 
 PACKAGES = two_packages(32)
 NODES = nodes_of(PACKAGES)
@@ -211,8 +211,27 @@ class JobInARealControlGroup(CommandTest):
             self.assert_exit(result, DONE)
             self.assertEqual("neighbours" not in result.stdout, own, result.stdout)
 
+    def test_a_mask_that_exec_or_bind_has_set_says_nothing_of_who_has_the_cpus(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        home, everything = str(cpus[-1]), print_cpus(set(cpus))
+        bound = {"ZF_BINDING": f"zf-binding/1 rank=0 framework=unknown started_on=home home={home} home_threads=1 "
+                               f"training={home} threads=1 optimizer={home} mems= policy=preferred shared=yes"}
+        for variables, is_shared in ((bound | {"ZF_ALLOWED": everything}, True), ({}, False),
+                                     (bound | {"ZF_ALLOWED": home}, False)):
+            plan = self.make_plan(before=["taskset", "-c", home], preexec_fn=self.enter, **variables)
+            self.assertEqual(plan["allocation"].get("shared_cpus", False), is_shared, variables)
+            self.assertEqual(plan["ranks"][0]["home"]["cpus"], home)
+
+    def test_homes_within_some_cpus_do_not_make_them_the_jobs_own(self):
+        one = str(min(os.sched_getaffinity(0)))
+        for option, is_shared in (("--within", True), ("--allowed", False)):
+            plan = self.make_plan(option, one, preexec_fn=self.enter)
+            self.assertEqual(plan["allocation"].get("shared_cpus", False), is_shared)
+            self.assertEqual(plan["ranks"][0]["home"]["cpus"], one)
+        self.assert_refused(self.run_tune("plan", "--within", one, "--allowed", one), USAGE, "--within and --allowed")
+
     def test_exec_tells_of_neighbours_if_the_plan_pins(self):
-        self.make_plan("--allowed", str(min(os.sched_getaffinity(0))))
+        self.make_plan(before=["taskset", "-c", str(min(os.sched_getaffinity(0)))])
         (self.group / "cpu.cfs_quota_us").write_text("150000")
         result = self.run_inside("exec", "--plan", "plan.json", "--", "true")
         self.assert_exit(result, DONE)

@@ -1,5 +1,7 @@
 """zf_runtime.bind() in a process that was bound before, by itself, by zf-tune exec, or with its parent."""
 
+import os
+import pathlib
 import unittest
 
 import support
@@ -133,6 +135,19 @@ def start(arguments, **variables):
             first, second = self.children("0, 1", *calls)
             self.assert_bound(first, CPUS[:len(CPUS) // 2])
             self.assert_bound(second, CPUS[len(CPUS) // 2:])
+
+    def test_the_mask_of_their_parent_does_not_make_cpus_their_own_that_neighbours_share(self):
+        group = pathlib.Path(f"/sys/fs/cgroup/cpu/zf-bind-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError as error:
+            self.skipTest(f"no control group can be made here ({error}): needs root and cgroup v1")
+        self.addCleanup(group.rmdir)
+        (group / "cpu.cfs_quota_us").write_text(f"{len(CPUS) * 50000}")
+        enter = f"open('{group}/cgroup.procs', 'w').write('0')\n"
+        said, = self.run_python(f"{self.START}bind(0, 2, strict=True)\n{enter}start('0, 1')\n", CHILD=PRELUDE)
+        self.assert_bound(said, CPUS[:len(CPUS) // 2])
+        self.assertIn(" optimizer_threads=", said["zf"]["ZF_BINDING"])
 
     def test_more_ranks_than_their_parent_has_cores_are_not_bound(self):
         self.assertEqual(len(CPUS) // 2, 1) if len(CPUS) == 2 else self.skipTest("this needs exactly two CPUs")

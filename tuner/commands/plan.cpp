@@ -1,3 +1,5 @@
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -38,6 +40,9 @@ CommandSpec plan_spec() {
           ranks_option(),
           gpus_per_rank_option(),
           ranks_per_gpu_option(),
+          {"within", 0, "LIST",
+           "make homes inside these CPUs; unlike --allowed, this does not make them the job's own (default: "
+           "all that are allowed; e.g. 0-31)"},
           {"all-gpus", 0, "", "count also GPUs with device nodes that this process may not open"},
           {"params", 0, "COUNT",
            "number of model parameters, over all ranks of this node (default: 1B; e.g. 3B)"},
@@ -51,11 +56,20 @@ CommandSpec plan_spec() {
       })};
 }
 
+MachineSource source_of_plan(const Arguments& arguments) {
+  MachineSource source = source_for_planning(arguments);
+  if (const auto list = arguments.text("within")) source.within = parse_cpu_list(*list, "--within");
+  if (source.within && source.allowed) {
+    throw Error(Exit::usage, "zf-tune plan: --within and --allowed both name CPUs", "give one of them");
+  }
+  return source;
+}
+
 Plan make_unmeasured_plan(const Arguments& arguments) {
   const std::uint64_t params =
       parse_quantity(arguments.text("params").value_or("1B"), "zf-tune plan: --params");
   const bool deepspeed = for_deepspeed(arguments);
-  const Machine machine = read_machine_and_ask_nvml(source_for_planning(arguments));
+  const Machine machine = read_machine_and_ask_nvml(source_of_plan(arguments));
   const Environment environment = Environment::of_this_process();
   const GpuShare share = gpu_share_argument(arguments);
   const RankCount ranks = rank_count_of(ranks_argument(arguments), environment, machine.topology, share);
@@ -109,7 +123,7 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   Plan plan = load_plan(from);
   if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
-  MachineSource source = source_for_planning(arguments);
+  MachineSource source = source_of_plan(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
   source.own_cpus = plan.intent.own_cpus;
   Machine machine = read_machine_and_ask_nvml(source);

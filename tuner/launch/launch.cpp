@@ -50,7 +50,8 @@ Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
   launch.mems = preferred_mems(binding.rank.optimizer);
   launch.set = variables_of(*launch.binding, plan_path);
   launch.set["ZF_RANK_FROM"] = launchers_rank(environment);
-  launch.set["ZF_ALLOWED"] = print(allowed.cpus);  // for ranks that are started inside: the job's, unbound
+  launch.set[kAllowedVariable] =
+      print(allowed.cpus);  // for ranks that are started inside: the job's, unbound
   if (const auto& threads = binding.rank.optimizer.threads) {
     if (rank.value == 0) {  // one note for all ranks of the node is enough
       launch.notes.push_back(

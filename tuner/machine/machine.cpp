@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "gpus/device_nodes.hpp"
 #include "gpus/drivers.hpp"
@@ -12,6 +14,7 @@
 #include "launchers/core_shortage.hpp"
 #include "machine/core_speeds.hpp"
 #include "os/shared_cpus.hpp"
+#include "plan/process_binding.hpp"
 #include "topology/topology_hwloc.hpp"
 
 namespace zf {
@@ -61,6 +64,23 @@ Topology topology_and_driver(const MachineSource& source) {
   return topology;
 }
 
+/// Returns what was allowed before zf-tune exec or bind() bound this process, or one above it, to this mask:
+/// such a mask is no word of the user's about which CPUs are the job's own.
+Allowed allowed_before_binding(Allowed allowed, const CpuSet& mask, const Environment& environment) {
+  const auto line = environment.get(kBindingVariable);
+  const auto before = environment.get(kAllowedVariable);
+  if (!line || !before) return allowed;
+  try {
+    const RankBinding rank = parse_binding(*line).rank;
+    if (mask != rank.home.cpus && mask != rank.training.cpus) return allowed;
+    const CpuSet taken = parse_cpu_list(*before, kAllowedVariable) - mask;
+    allowed.cpus |= taken;
+    for (Exclusion& exclusion : allowed.exclusions) exclusion.cpus = exclusion.cpus - taken;
+  } catch (const Error&) {  // of another version: the mask counts as the user's
+  }
+  return allowed;
+}
+
 }  // namespace
 
 AllowedInputs allowed_inputs_of(const Topology& topology) {
@@ -87,7 +107,8 @@ Machine read_machine(const MachineSource& source) {
   inputs.online = inputs.online & topology.cpus;
   if (inputs.affinity) inputs.affinity = *inputs.affinity & topology.cpus;
   if (inputs.nodes.empty()) inputs.nodes = nodes_with_memory(topology);
-  inputs.list = source.allowed;
+  inputs.list = source.within ? source.within : source.allowed;
+  if (source.within) inputs.list_option = "--within";
   inputs.mems_list = source.mems;
   machine.allowed = allowed_from(inputs);
   for (Exclusion& exclusion : machine.allowed.exclusions) {
@@ -100,13 +121,16 @@ Machine read_machine(const MachineSource& source) {
   if (source.topology.empty() && source.with_speeds)
     divide_kinds_by_speed(machine.topology, read_core_speeds(source.sysroot, topology),
                           speed_rules_of(source.sysroot));
+  const Environment environment = topology.is_this_machine ? Environment::of_this_process() : Environment();
   machine.allowed.own_by_name = source.own_cpus || source.allowed;
   machine.allowed.shared_cpus =
-      !machine.allowed.own_by_name && neighbours_share(machine.allowed, machine.isolated);
+      !machine.allowed.own_by_name &&
+      neighbours_share(
+          allowed_before_binding(machine.allowed, inputs.affinity.value_or(CpuSet()), environment),
+          machine.isolated);
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
-  machine.allowed.more_cpus = how_to_get_cpus(
-      topology.is_this_machine ? Environment::of_this_process() : Environment(), machine.allowed);
+  machine.allowed.more_cpus = how_to_get_cpus(environment, machine.allowed);
   return machine;
 }
 

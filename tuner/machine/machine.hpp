@@ -15,11 +15,12 @@
 
 namespace zf {
 
-/// The values of --topology, --sysroot, --allowed and --mems.
+/// The values of --topology, --sysroot, --allowed, --within and --mems.
 struct MachineSource {
   std::string topology;                         ///< XML file or synthetic description; empty: read `sysroot`
   SysRoot sysroot;                              ///< this machine, or the /proc and /sys of another one
   std::optional<CpuSet> allowed;                ///< --allowed: use only these CPUs
+  std::optional<CpuSet> within;                 ///< --within: as `allowed`, without making them the job's own
   std::optional<NodeSet> mems;                  ///< --mems: use memory of only these nodes
   bool own_cpus = false;                        ///< the CPUs are the job's own, as --allowed makes them
   bool keep_isolated = false;                   ///< --isolated: isolated CPUs are allowed like others

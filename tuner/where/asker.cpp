@@ -1,5 +1,7 @@
 #include "where/asker.hpp"
 
+#include <utility>
+
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
@@ -53,8 +55,9 @@ Environment without_ranks(const Environment& environment) {
   return without(environment, names);
 }
 
-Machine read_with_gpus(const Environment& environment) {
+Machine read_with_gpus(const Environment& environment, std::optional<CpuSet> within) {
   MachineSource source;
+  source.within = std::move(within);
   source.with_device_nodes = true;
   Machine machine = read_machine(source);
   add_nvml_aliases(unresolved_uuids(environment, machine.topology.gpus), machine.topology.gpus);

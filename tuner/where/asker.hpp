@@ -34,8 +34,9 @@ Environment without_lists(const Environment& environment);
 /// whether exec has set the memory policy. Slurm's other variables also say which GPUs and CPUs a step has.
 Environment without_ranks(const Environment& environment);
 
-/// Reads the machine with the GPUs of this container, and which of them this process may open.
-Machine read_with_gpus(const Environment& environment);
+/// Reads the machine with the GPUs of this container, and which of them this process may open. `within`: the
+/// CPUs that count; not a mask, which would be taken for the user's word that they are the job's own.
+Machine read_with_gpus(const Environment& environment, std::optional<CpuSet> within = std::nullopt);
 
 /// Returns the machine of a process that looks at files alone, as zf-tune exec does.
 MachineSource source_of_files();

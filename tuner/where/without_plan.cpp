@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "gpus/rank_gpus.hpp"
 #include "machine/rank_count.hpp"
-#include "os/affinity.hpp"
 #include "planning/unmeasured_plan.hpp"
 #include "text/command_line.hpp"
 #include "where/asker.hpp"
@@ -64,10 +63,7 @@ Where by_part(const Asker& asker, const ProcessGpus& gpus, const Plan& plan) {
   try {
     Machine machine = asker.machine;
     const bool are_all = homes == plan.ranks.size();
-    if (!are_all) {
-      set_thread_affinity(0, part);
-      machine = read_with_gpus(asker.environment);
-    }
+    if (!are_all) machine = read_with_gpus(asker.environment, part);
     where = by_number(asker, machine, asker.environment, rank, ranks,
                       are_all ? "" : format_text(" on the CPUs of {}", named));
   } catch (const Error& error) {  // they have too few cores: all ranks get the same answer
