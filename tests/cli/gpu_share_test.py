@@ -39,6 +39,18 @@ class GpuShare(CommandTest):
         self.assertIn(ONE_EACH, self.run_tune("probe", "--sysroot", "node", "--ranks", "4").stdout)
         self.assertEqual([rank["spread_gpu"]["minor"] for rank in plan["ranks"]], [0, 2, 4, 6])
 
+    def test_six_ranks_on_eight_gpus_cross_packages_only_if_the_offer_is_not_taken(self):
+        plan = self.plan_on("--ranks", "6")
+        self.assertEqual(self.packages_of(plan), 4 * [[0, 1]] + 2 * [[1]])
+        self.assertEqual([rank["spread_gpu"]["minor"] for rank in plan["ranks"]], [0, 1, 2, 4, 5, 6])
+        notes = " ".join(plan["allocation"]["notes"])
+        self.assertIn("4 of these GPUs are near one package", notes)
+        self.assertIn("spreads the ranks, at most 3 to a package, by ", notes)
+        for rank in plan["ranks"]:
+            rank["gpu"] = rank.pop("spread_gpu")
+        self.write_files({"offered.json": json.dumps(plan)})
+        self.assertEqual(self.packages_of(self.plan_on("--from", "offered.json")), 3 * [[0]] + 3 * [[1]])
+
     def test_each_rank_is_near_all_its_gpus(self):
         plan = self.plan_on("--gpus-per-rank", "2")
         self.assertEqual(self.packages_of(plan), [[0], [0], [1], [1]])

@@ -47,15 +47,6 @@ void share_ranks(std::vector<PackageGpus>& groups, std::size_t ranks, std::size_
   for (std::size_t i = 0; i < left; ++i) ++groups[remainders[i].second].ranks;
 }
 
-/// Returns the number of ranks in the fullest package if rank i has GPU i.
-std::size_t fullest_of_first(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t ranks) {
-  std::map<int, std::size_t> count;
-  std::size_t most = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    most = std::max(most, ++count[package_of_cpus(topology, gpus[rank].local_cpus).value_or(-1)]);
-  return most;
-}
-
 /// Returns true if the UUID has the form of AMD's: 16 digits without a dash.
 bool is_amd_uuid(std::string_view uuid) {
   constexpr std::string_view kStart = "GPU-";
@@ -81,6 +72,14 @@ std::size_t packages_of_gpus(const Topology& topology, const std::vector<Gpu>& g
   return packages.size();
 }
 
+std::size_t most_in_a_package(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count) {
+  std::map<int, std::size_t> found;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    most = std::max(most, ++found[package_of_cpus(topology, gpus[i].local_cpus).value_or(-1)]);
+  return most;
+}
+
 std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vector<Gpu>& gpus, int ranks) {
   const auto count = static_cast<std::size_t>(ranks);
   if (count >= gpus.size()) return {};
@@ -89,7 +88,7 @@ std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vecto
   share_ranks(groups, count, gpus.size());
   const auto fuller = [](const PackageGpus& a, const PackageGpus& b) { return a.ranks < b.ranks; };
   if (std::max_element(groups.begin(), groups.end(), fuller)->ranks >=
-      fullest_of_first(topology, gpus, count))
+      most_in_a_package(topology, gpus, count))
     return {};
   std::vector<Gpu> spread;
   for (const PackageGpus& group : groups) {

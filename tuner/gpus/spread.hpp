@@ -21,6 +21,9 @@ std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vecto
 /// Returns how many packages the first `count` of these GPUs are near.
 std::size_t packages_of_gpus(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count);
 
+/// Returns how many of the first `count` of these GPUs are near the package that has most of them.
+std::size_t most_in_a_package(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count);
+
 /// Returns the package that these CPUs are in; nothing if they are in several or in none.
 std::optional<int> package_of_cpus(const Topology& topology, const CpuSet& cpus);
 
