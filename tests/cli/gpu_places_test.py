@@ -94,6 +94,24 @@ class GpuPlaces(CommandTest):
         self.assertEqual(self.homes(self.publish("first")), self.homes(self.plan_of("first")))
         self.assertEqual(self.publish("halves"), plan)
 
+    def test_a_plan_that_knows_the_nodes_of_its_gpus_and_not_the_cpus_is_fitted_too(self):
+        plan = self.plan_of("halves")
+        del plan["gpus"]
+        for rank in plan["ranks"]:
+            del rank["gpu"]["cpus"]
+        self.put(plan)
+        self.assertEqual(self.publish("halves"), plan)
+        self.assertEqual(self.homes(self.publish("first")), self.homes(self.plan_of("first")))
+
+    def test_publish_says_why_homes_are_not_fitted(self):
+        self.put(self.make_plan("--ranks", "2", "--sysroot", "halves", "--allowed", "0-1"))
+        self.write_node("bare", gpus_on(1, 1))
+        self.write_files({"bare/sys/devices/system/cpu/isolated": "1\n"})
+        result = self.run_tune("publish", "--plans", "plans", "--to", "run/1.json", "--sysroot", "bare")
+        self.assert_exit(result, DONE)
+        self.assertIn("zf-tune publish: the homes are not fitted to this node's GPUs: ", result.stderr)
+        self.assertEqual(self.read_plan("run/1.json"), self.read_plan())
+
     def test_places_are_no_part_of_the_class_and_know_no_driver(self):
         plans = {name: self.plan_of(name) for name in PLACES}
         self.assertEqual(len({plan["machine"]["fingerprint"] for plan in plans.values()}), 1)
@@ -156,6 +174,22 @@ class GpusOfThisNode(MountedGpusTest):
         self.assertEqual(self.homes(), ["1", "0"])
         self.assertIn("the homes of the ranks are fitted to them", self.notes[0])
         self.assertNotIn("fitted", self.notes[1], "once for all ranks")
+
+    def test_exec_sees_gpus_that_the_plan_has_not(self):
+        """Frameworks count the one in front first, so each rank has another GPU than on the plan's node."""
+        self.write(Device("0000:08:00.0", "1", minor=2))
+        self.assertEqual(self.homes(), ["1", "0"])
+        self.assertIn("this node has 3 GPUs (10de:2330) on node 0, the plan's node 2 GPUs", self.notes[0])
+
+    def test_exec_says_why_homes_are_not_fitted(self):
+        self.write(*self.near("1", "0"))
+        self.write_files({"isolated": "1\n"})
+        mount = "mount --bind isolated /sys/devices/system/cpu/isolated" + MOUNT
+        result = self.run_tune("exec", "--plan", "plans/plan.json", "--dry-run", "--", "true", LOCAL_RANK="0",
+                               LOCAL_WORLD_SIZE="2", OPEN="", REFUSED="",
+                               before=["unshare", "--mount", "sh", "-c", mount, "sh"])
+        self.assert_exit(result, DONE)
+        self.assertIn("plan.json: the homes are not fitted to this node's GPUs: ", result.stdout)
 
     def test_what_drivers_and_lists_say_does_not_tell_ranks_apart(self):
         self.write(*self.near("1", "0"))

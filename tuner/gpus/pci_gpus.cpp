@@ -39,8 +39,9 @@ std::uint8_t bus_of(const std::string& address) {
 bool is_where_planned(const RankGpu& planned, const Plan& plan, const Topology& here) {
   const Gpu* const gpu = gpu_at(*here.pci_gpus, planned.pci_address);
   if (gpu == nullptr) return false;
+  if (planned.cpus.empty()) return !planned.node || planned.node == gpu->node;
   // CPUs that are offline on one side do not count.
-  return planned.cpus.empty() || (planned.cpus & here.cpus) == (gpu->local_cpus & plan.machine.cpus);
+  return (planned.cpus & here.cpus) == (gpu->local_cpus & plan.machine.cpus);
 }
 
 }  // namespace

@@ -9,20 +9,17 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "gpus/moved_gpus.hpp"
-#include "gpus/pci_gpus.hpp"
+#include "launch/gpus_here.hpp"
 #include "launch/launch_rank.hpp"
 #include "launch/outer_exec.hpp"
 #include "launch/resolve_binding.hpp"
 #include "launch/set_gpus.hpp"
 #include "launchers/core_shortage.hpp"
-#include "machine/fingerprint.hpp"
 #include "machine/machine.hpp"
 #include "os/host_name.hpp"
 #include "os/memory.hpp"
 #include "plan/given_policy.hpp"
 #include "plan/plan_json.hpp"
-#include "planning/node_facts.hpp"
 #include "planning/plan_differences.hpp"
 #include "planning/retarget.hpp"
 #include "text/command_line.hpp"
@@ -71,53 +68,6 @@ std::optional<std::string> visible_gpus_note(const ResolvedBinding& here, const 
                      plan_from_command(plan_path));
 }
 
-MachineSource source_without_drivers() {
-  MachineSource source;
-  source.with_io = false;
-  source.with_speeds = false;  // they change, and every rank must see the same
-  source.keep_isolated = true;
-  return source;
-}
-
-/// A plan for this node, and a note if its homes are not those of the file.
-struct PlanHere {
-  Plan plan;
-  std::vector<std::string> notes = {};
-};
-
-/// Returns the plan with homes near this node's GPUs, if PCI shows these elsewhere than the plan has them.
-/// Every rank does so alone, and PCI shows the same to all.
-PlanHere fitted_to_gpus_here(const Plan& plan, const std::string& path) {
-  const SysRoot sysroot;
-  bool are_other = false;
-  try {
-    Topology pci;  // as much of this machine as has_other_gpus() needs
-    const auto online = sysroot.read("/sys/devices/system/cpu/online");
-    pci.cpus = online ? parse_cpu_list(*online, "online") : plan.machine.cpus;
-    std::vector<std::string> addresses;
-    for (const Gpu& gpu : planned_gpus(plan, pci)) addresses.push_back(gpu.pci_address);
-    pci.pci_gpus = read_pci_gpus(sysroot, pci, addresses);
-    if (!has_other_gpus(plan, pci)) return {plan};
-    are_other = true;
-    const Machine node = read_machine(source_without_drivers());
-    std::string why_not;
-    PlanHere here{with_facts_of_node(plan, node, NodeGpus::looked_at, &why_not)};
-    if (!why_not.empty()) here.notes.push_back(format_text("{}: {}", path, why_not));
-    const auto same_home = [](const RankBinding& a, const RankBinding& b) { return a.home == b.home; };
-    if (std::ranges::equal(plan.ranks, here.plan.ranks, same_home)) return here;
-    const auto places = gpu_places_of(node.topology);
-    here.notes.push_back(
-        format_text("{}: this node has {}{}: the homes of the ranks are fitted to them", path,
-                    places ? in_words(*places) : "other GPUs",
-                    plan.gpus ? format_text(", the plan's node {}", in_words(*plan.gpus)) : std::string()));
-    add_new_lines(here.notes, plan.allocation.notes, here.plan.allocation.notes);
-    return here;
-  } catch (const Error& error) {  // else what cannot be read is said where the plan meets the machine
-    if (!are_other) return {plan};
-    return {plan, {format_text("{}: the homes are not fitted to this node's GPUs: {}", path, error.what())}};
-  }
-}
-
 /// Returns the launch of this process by the plan, which is at the path of the request.
 Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const Allowed& seen,
                        const Environment& environment) {
@@ -156,7 +106,7 @@ Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const 
 void need_class_here(const Plan& plan) {
   std::optional<Machine> machine;
   try {
-    machine = read_machine(source_without_drivers());
+    machine = read_machine(source_for_all_ranks());
   } catch (const Error&) {
     return;
   }

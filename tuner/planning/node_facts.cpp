@@ -32,12 +32,6 @@ Allowed planned_allowed(const Allocation& planned) {
   return allowed;
 }
 
-/// Returns whether PCI shows other GPUs, or GPUs on other nodes, than where the plan was made.
-bool has_other_places(const Plan& plan, const Machine& node) {
-  const auto here = gpu_places_of(node.topology);
-  return plan.gpus && here && plan.gpus->fingerprint != here->fingerprint;
-}
-
 }  // namespace
 
 std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& allowed,
@@ -48,9 +42,14 @@ std::optional<std::string> isolated_homes_note(const Plan& plan, const Allowed& 
                      *words);
 }
 
+bool has_gpus_elsewhere(const Plan& plan, const Topology& here) {
+  if (has_other_gpus(plan, here)) return true;
+  const auto places = gpu_places_of(here);
+  return plan.gpus && places && plan.gpus->fingerprint != places->fingerprint;
+}
+
 Plan with_facts_of_node(const Plan& plan, const Machine& node, NodeGpus gpus, std::string* why_not) {
-  const bool other_gpus =
-      gpus == NodeGpus::looked_at && (has_other_gpus(plan, node.topology) || has_other_places(plan, node));
+  const bool other_gpus = gpus == NodeGpus::looked_at && has_gpus_elsewhere(plan, node.topology);
   const bool as_before = unintended_cpus(plan, plan.allocation.cpus, node.isolated).empty();
   if (as_before && !other_gpus && !has_fast_cores_of_today(node.topology)) return plan;
   Machine planned = node;
