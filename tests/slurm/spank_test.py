@@ -99,6 +99,26 @@ class Spank(SlurmTest):
                     as_user {RANKS} --zf-tune {SHOW_RANK} | sort""", **self.with_plugin(words))
                 self.assertEqual(said, ranks)
 
+    def test_words_of_plugstack_that_are_not_known_are_logged_and_have_no_effect(self):
+        said = self.here(f"""
+            class_plan --ranks 1
+            as_user srun -N1 -n1 --exclusive --cpu-bind=none {SHOW_RANK}
+            cat $lab/log/slurmd-*""", **self.with_plugin("default=on default=maybe mem=plan"))
+        self.assertTrue(said.startswith("ran as:0\n"), said)
+        for word in ("default=maybe", "mem=plan"):
+            self.assertIn(f'plugstack.conf: "{word}" is not known and has no effect; there are default=on|off', said)
+        self.assertNotIn('"default=on" is not', said)
+
+    def test_lines_name_the_options_that_srun_has(self):
+        said = self.here("""
+            class_plan --ranks 1
+            export OMP_PLACES=cores
+            as_user srun -N1 -n1 --exclusive --cpu-bind=none --mem-bind=local --zf-tune true 2>&1""",
+                         **self.with_plugin())
+        self.assertIn("; srun --zf-tune=omp=keep keeps it", said)
+        self.assertNotIn("--omp ", said)
+        self.assertNotIn("--memory-policy", said)
+
     def test_default_of_the_cluster(self):
         said = self.here(f"""
             class_plan --ranks 2

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "launch/launched_by.hpp"
 #include "launch/memory_launch.hpp"
 #include "launch/openmp_launch.hpp"
 #include "launch/thread_counts.hpp"
@@ -29,6 +30,7 @@ struct LaunchRequest {
   OpenmpVariables openmp = OpenmpVariables::removed;    ///< --omp
   MemoryChoice memory = MemoryChoice::unsaid;           ///< --memory-policy
   const Plan* plan = nullptr;  ///< instead of the file; then plan_path is what messages call it
+  LaunchedBy by = LaunchedBy::exec;
 };
 
 }  // namespace zf

@@ -9,7 +9,7 @@ namespace {
 
 /// Writes the policy into the binding that the command is told, unless an outer zf-tune exec has done so.
 /// `is_asked`: the user has said that it be kept.
-void keep_in_binding(Launch& launch, const ThreadPolicy& given, bool is_asked) {
+void keep_in_binding(Launch& launch, const ThreadPolicy& given, bool is_asked, LaunchedBy by) {
   ProcessBinding& binding = *launch.binding;
   if (binding.kept == given) return;
   OptimizerSide& side = binding.rank.optimizer;
@@ -27,18 +27,18 @@ void keep_in_binding(Launch& launch, const ThreadPolicy& given, bool is_asked) {
     where =
         format_text(", and memory of rank {}'s optimizer lies on {}", launch.rank, print_nodes(side.mems));
   }
-  launch.notes.push_back(
-      format_text("the memory policy that was set before, {}, is kept{}; --memory-policy plan replaces it",
-                  in_words(given), where));
+  launch.notes.push_back(format_text("the memory policy that was set before, {}, is kept{}; {} replaces it",
+                                     in_words(given), where, option_in_words(by, "memory-policy", "plan")));
 }
 
 }  // namespace
 
-void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given) {
+void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given,
+                   LaunchedBy by) {
   if (launch.rank_source.empty() || choice == MemoryChoice::plan) return;
   if (!given && choice == MemoryChoice::unsaid) return;
   launch.mems = {};
-  if (given && launch.binding) keep_in_binding(launch, *given, choice == MemoryChoice::keep);
+  if (given && launch.binding) keep_in_binding(launch, *given, choice == MemoryChoice::keep, by);
 }
 
 }  // namespace zf

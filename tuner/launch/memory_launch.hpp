@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "launch/launch.hpp"
+#include "launch/launched_by.hpp"
 
 namespace zf {
 
@@ -19,6 +20,7 @@ enum class MemoryChoice {
 /// for all ranks of the node is enough, so rank 0 has it unless `keep` was asked for, and each rank that the
 /// policy keeps from the plan's nodes. With `keep`, `given` is the policy that this process has. Does nothing
 /// if no plan is in force.
-void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given);
+void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given,
+                   LaunchedBy by = LaunchedBy::exec);
 
 }  // namespace zf

@@ -7,7 +7,8 @@
 
 namespace zf {
 
-void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment) {
+void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment, LaunchedBy by) {
+  const std::string keep = option_in_words(by, "omp", "keep");
   if (launch.cpus.empty()) return;
   const std::vector<CpuSet> homes{launch.cpus};
   // One place may hold the home of this rank and not that of another: then rank 0 cannot speak for all.
@@ -15,8 +16,9 @@ void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& en
   if (choice == OpenmpVariables::kept) {
     for (const OpenmpBinding& found : openmp_bindings(environment, homes)) {
       if (launch.rank != 0 && same_for_all) break;
-      launch.notes.push_back(format_text("{}={} is kept (--omp keep): {}; this process is bound to {}",
-                                         found.variable, found.value, found.effect, print_cpus(launch.cpus)));
+      launch.notes.push_back(format_text("{}={} is kept ({}): {}; this process is bound to {}",
+                                         found.variable, found.value, keep, found.effect,
+                                         print_cpus(launch.cpus)));
     }
     return;
   }
@@ -28,8 +30,8 @@ void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& en
   const bool one = settings.size() == 1;
   launch.notes.push_back(
       format_text("{} {} taken out of the job's environment: by {} OpenMP would bind threads again, and not "
-                  "to the plan's CPUs; --omp keep keeps {}",
-                  enumerated(settings), one ? "is" : "are", one ? "it" : "them", one ? "it" : "them"));
+                  "to the plan's CPUs; {} keeps {}",
+                  enumerated(settings), one ? "is" : "are", one ? "it" : "them", keep, one ? "it" : "them"));
 }
 
 }  // namespace zf

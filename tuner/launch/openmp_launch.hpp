@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launch/launch.hpp"
+#include "launch/launched_by.hpp"
 #include "os/environment.hpp"
 
 namespace zf {
@@ -15,6 +16,7 @@ enum class OpenmpVariables {
 /// Takes them out of the launch's environment, or keeps them, and adds notes that say so. One note for all
 /// ranks of the node is enough, so rank 0 has it. Does nothing if the launch binds nothing, or if the
 /// variables agree with its CPUs (openmp_variables.hpp).
-void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment);
+void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment,
+                   LaunchedBy by = LaunchedBy::exec);
 
 }  // namespace zf

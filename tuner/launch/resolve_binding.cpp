@@ -219,20 +219,22 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
                      const std::string& unbind) {
   const std::size_t cpus = seen.cpus.size();
   const bool too_few = cpus < static_cast<std::size_t>(ranks);
+  const std::string divides = ", and the plan divides the job's CPUs";
   return {
       Exit::stale_plan,
       format_text("{}{} allowed here {} not hold the homes of all {} ranks in {}, and may be the job's or "
                   "this rank's alone",
                   too_few ? format_text("{} ranks have {}: ", ranks, print_count(cpus, "CPU")) : "",
                   print_cpus(seen.cpus), cpus == 1 ? "does" : "do", ranks, request.plan_path.string()),
-      format_text(
-          "{}{}give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
-          "(a launcher that binds, or a container per rank), or --force to start unbound",
-          unbind.empty() ? ""
-                         : format_text("start with {}, and the plan divides the job's CPUs; or ", unbind),
-          too_few && unbind.empty() && !seen.more_cpus.empty()
-              ? format_text("give the job more: {}; or ", seen.more_cpus)
-              : "")};
+      request.by == LaunchedBy::plugin
+          ? "start with srun --cpu-bind=none" + divides  // it has no option --cpus
+          : format_text(
+                "{}{}give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
+                "(a launcher that binds, or a container per rank), or --force to start unbound",
+                unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
+                too_few && unbind.empty() && !seen.more_cpus.empty()
+                    ? format_text("give the job more: {}; or ", seen.more_cpus)
+                    : "")};
 }
 
 }  // namespace

@@ -147,11 +147,12 @@ LaunchRequest with_absolute_path(LaunchRequest request) {
 Launch resolve_launch(const LaunchRequest& request, const Environment& environment) {
   try {
     Launch launch = resolve_or_throw(with_absolute_path(request), environment);
-    settle_openmp(launch, request.openmp, environment);
+    settle_openmp(launch, request.openmp, environment, request.by);
     // With --memory-policy keep the line says what there is, also the system's default.
     settle_memory(launch, request.memory,
                   request.memory == MemoryChoice::keep ? thread_memory_policy().value_or(ThreadPolicy())
-                                                       : policy_of_others(environment));
+                                                       : policy_of_others(environment),
+                  request.by);
     return launch;
   } catch (const Error& error) {
     if (!request.force) throw;

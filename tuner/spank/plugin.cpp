@@ -170,6 +170,7 @@ void bind_task(spank_t spank, const Settings& settings) {
   zf::LaunchRequest request{plan, task, true, static_cast<int>(tasks)};
   request.openmp = settings.openmp;
   request.memory = settings.memory;
+  request.by = zf::LaunchedBy::plugin;
   zf::Launch launch = zf::resolve_launch(request, environment);
   zf::apply_launch(launch, true);
   for (const std::string& name : launch.unset) spank_unsetenv(spank, name.c_str());

@@ -40,6 +40,12 @@ TEST(MemoryLaunch, WithoutAPolicyOfOthersThePlansIsSet) {
   EXPECT_EQ(print(told(kept).optimizer.mems), "1");
 }
 
+TEST(MemoryLaunch, ThePluginNamesTheOptionOfSrun) {
+  Launch launch = settled(0, MemoryChoice::plan, {});
+  settle_memory(launch, MemoryChoice::unsaid, policy(GivenPolicy::bind, "0"), LaunchedBy::plugin);
+  EXPECT_THAT(launch.notes, ElementsAre(HasSubstr("; srun --zf-tune=memory-policy=plan replaces it")));
+}
+
 TEST(MemoryLaunch, APolicyOfOthersIsKeptAndTheOptimizerStaysWithinIt) {
   const Launch launch = settled(0, MemoryChoice::unsaid, policy(GivenPolicy::interleave, "0-1"));
   EXPECT_THAT(launch.mems, IsEmpty());

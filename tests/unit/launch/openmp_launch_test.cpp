@@ -16,11 +16,12 @@ using testing::IsEmpty;
 
 const Environment kModules({{"OMP_PROC_BIND", "close"}, {"OMP_PLACES", "cores"}, {"OMP_NUM_THREADS", "4"}});
 
-Launch settled(OpenmpVariables choice, const Environment& environment, int rank = 0) {
+Launch settled(OpenmpVariables choice, const Environment& environment, int rank = 0,
+               const char* home = "0-3") {
   Launch launch;
   launch.rank = rank;
   launch.rank_source = "LOCAL_RANK";
-  launch.cpus = parse_cpu_list("0-3", "test");
+  launch.cpus = parse_cpu_list(home, "test");
   settle_openmp(launch, choice, environment);
   return launch;
 }
@@ -45,6 +46,22 @@ TEST(OpenmpLaunch, KeptVariablesAreSaidWithWhatTheyDo) {
   EXPECT_THAT(launch.notes, ElementsAre(AllOf(HasSubstr("OMP_PROC_BIND=close is kept"),
                                               HasSubstr("data loaders and autograd threads inherit"),
                                               HasSubstr("bound to CPUs 0-3"))));
+}
+
+TEST(OpenmpLaunch, APlaceThatHoldsOneHomeAndNotAnotherIsSaidByTheRankThatLosesIt) {
+  const Environment place(std::map<std::string, std::string>{{"OMP_PLACES", "{0:4}"}});
+  EXPECT_THAT(settled(OpenmpVariables::removed, place).notes, IsEmpty());
+  const Launch other = settled(OpenmpVariables::removed, place, 1, "4-7");
+  EXPECT_THAT(other.unset, ElementsAre("OMP_PLACES"));
+  EXPECT_THAT(other.notes, ElementsAre(HasSubstr("OMP_PLACES={0:4} is taken out")));
+  EXPECT_THAT(settled(OpenmpVariables::kept, place, 1, "4-7").notes,
+              ElementsAre(HasSubstr("OMP_PLACES={0:4} is kept")));
+}
+
+TEST(OpenmpLaunch, ThePluginNamesTheOptionOfSrun) {
+  Launch launch = settled(OpenmpVariables::removed, Environment());
+  settle_openmp(launch, OpenmpVariables::removed, kModules, LaunchedBy::plugin);
+  EXPECT_THAT(launch.notes, ElementsAre(HasSubstr("; srun --zf-tune=omp=keep keeps them")));
 }
 
 TEST(OpenmpLaunch, WhatBindsNothingIsNotTouched) {
