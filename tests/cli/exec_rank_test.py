@@ -66,6 +66,22 @@ class ExecRank(CommandTest):
             homes.append(parse_cpus(result.stdout.split()[1]))
         self.assertFalse(homes[0] & homes[1])
 
+    def test_ranks_of_torchrun_inside_a_task_of_srun_do_not_take_the_masks_of_its_tasks(self):
+        """By the masks of two tasks, rank 0 would go out of the way of CPUs that rank 1 does not keep to."""
+        cpus = sorted(parse_cpus(self.plan["allocation"]["cpus"]))
+        masks = f"{sum(1 << cpu for cpu in cpus):#x},{1 << cpus[0]:#x}"
+        task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2",
+                "SLURM_LOCALID": "0", "SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_CPU_BIND_LIST": masks}
+        for rank in (0, 1):
+            self.assert_runs_as(rank, self.run_exec(**task, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2",
+                                                    TORCHELASTIC_RUN_ID="none"))
+
+    def test_a_place_of_openmp_that_is_one_ranks_home_is_said_by_the_other(self):
+        place = f"{{{','.join(map(str, sorted(parse_cpus(self.plan['ranks'][0]['home']['cpus']))))}}}"
+        said = [self.run_exec(LOCAL_RANK=rank, LOCAL_WORLD_SIZE="2", OMP_PLACES=place).stderr for rank in "01"]
+        self.assertNotIn("OMP_PLACES", said[0])
+        self.assertIn(f"OMP_PLACES={place} is taken out of the job's environment", said[1])
+
     def test_two_tasks_of_flux_under_a_plan_for_one_rank_get_a_home_each(self):
         self.make_plan("--ranks", "1")
         homes = []

@@ -72,6 +72,14 @@ TEST(MaskParts, DifferentMasksThatOverlapAreDividedEvenly) {
   EXPECT_THAT(homes_in(two_sockets(), masks_of({"0-1", "0-3", "2-15"})), ElementsAre("0-1", "2-3", "4-15"));
 }
 
+TEST(MaskParts, OneMaskMayHoldAnotherAndOverlapAThird) {
+  EXPECT_THAT(homes_in(two_sockets(), masks_of({"0-3", "0-15", "8-15"})), ElementsAre("0-3", "4-9", "10-15"));
+  EXPECT_THAT(homes_in(two_sockets(), masks_of({"0-5", "3-10", "8-15"})), ElementsAre("0-4", "5-9", "10-15"));
+  const Machine smt = node_with({.packages = 1, .cores_per_l3 = 6, .pus_per_core = 2});
+  EXPECT_THAT(homes_in(smt, masks_of({"0-4", "3-8", "0-11"})), ElementsAre("0-3", "4-7", "8-11"))
+      << "no sibling is parted from the other where a core of its own is left";
+}
+
 TEST(MaskParts, CoresNearARanksGpuAreItsOwnWhereBothMayHaveThem) {
   EXPECT_THAT(homes_in(two_sockets({1, 0}), masks_of({"0-15", "0-14"})), ElementsAre("8-15", "0-7"));
   EXPECT_THAT(homes_in(two_sockets({1, 0}), masks_of({"0-14", "0-15"})), ElementsAre("0,8-14", "1-7,15"))
