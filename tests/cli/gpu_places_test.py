@@ -103,6 +103,13 @@ class GpuPlaces(CommandTest):
         self.assertEqual(self.publish("halves"), plan)
         self.assertEqual(self.homes(self.publish("first")), self.homes(self.plan_of("first")))
 
+    def test_a_plan_for_more_ranks_than_its_node_had_gpus_is_fitted_where_there_are_enough(self):
+        self.write_node("few", gpus_on(0, 1))
+        self.put(self.plan_of("few"))
+        for name in ("halves", "first"):
+            self.assertEqual(self.homes(self.publish(name)), self.homes(self.plan_of(name)))
+        self.assertEqual(self.homes(self.publish("few")), self.homes(self.plan_of("few")))
+
     def test_publish_says_why_homes_are_not_fitted(self):
         self.put(self.make_plan("--ranks", "2", "--sysroot", "halves", "--allowed", "0-1"))
         self.write_node("bare", gpus_on(1, 1))

@@ -102,8 +102,15 @@ std::vector<std::optional<Node>> planned_nodes(const Plan& plan) {
   return nodes;
 }
 
-/// Returns whether GPUs are on other nodes here than where the plan was made, and its ranks had the first
-/// ones there. Then the ranks have the first ones here, too, and equal addresses mean nothing.
+/// Returns whether GPUs are on other nodes here than where the plan was made, or are more or fewer.
+bool are_elsewhere(const Topology& topology, const Plan& plan) {
+  const std::vector<std::optional<Node>> nodes = planned_nodes(plan);
+  return !std::equal(nodes.begin(), nodes.end(), topology.gpus.begin(), topology.gpus.end(),
+                     [](const auto& node, const Gpu& gpu) { return node == gpu.node; });
+}
+
+/// Returns whether GPUs are elsewhere here, and the plan's ranks had the first ones where it was made. Then
+/// the ranks have the first ones here, too, and equal addresses mean nothing.
 bool are_counted_anew(const Topology& topology, const Plan& plan, GpuShare share) {
   const std::vector<std::optional<Node>> nodes = planned_nodes(plan);
   std::size_t place = 0;
@@ -113,9 +120,7 @@ bool are_counted_anew(const Topology& topology, const Plan& plan, GpuShare share
       if (number >= nodes.size() || nodes[number] != gpu.node) return false;
     }
   }
-  const bool is_alike = std::equal(nodes.begin(), nodes.end(), topology.gpus.begin(), topology.gpus.end(),
-                                   [](const auto& node, const Gpu& gpu) { return node == gpu.node; });
-  return place > 0 && !is_alike;
+  return place > 0 && are_elsewhere(topology, plan);
 }
 
 /// Returns true if both are the same GPUs.
@@ -174,7 +179,7 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
                       GpuShare said) {
   const GpuShare share = plan.intent.gpu_share();
   if (said.is_given() && said != share) return rank_gpus(environment, topology, ranks, said);
-  if (plan.gpus && plan.gpus->places.empty() && !has_gpu(plan))
+  if (plan.gpus && !has_gpu(plan) && are_elsewhere(topology, plan))
     return rank_gpus(environment, topology, ranks, share);
   if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
   if (const auto listed = listed_gpus(environment, topology, ranks, share); listed && has_gpu(plan))
