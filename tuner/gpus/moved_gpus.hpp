@@ -28,8 +28,8 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
 /// plan's own, if it names a known one for each rank and the plan has any GPU. A rank with a planned GPU that
 /// is not here or not usable, or that a plan with GPUs lacks, has the GPU that rank_gpus() gives to it,
 /// unless that is another rank's by the plan. A note names the ranks that have another GPU than in the plan.
-/// If `said` is given and not the plan's, or if no rank of the plan has a GPU and this node has GPUs where the
-/// plan's had none (Plan::gpus), the GPUs are those of rank_gpus().
+/// If `said` is given and not the plan's, or if no rank of the plan has a GPU and this node has GPUs where
+/// the plan's had none (Plan::gpus), the GPUs are those of rank_gpus().
 RankGpus renewed_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks,
                       GpuShare said = {});
 
