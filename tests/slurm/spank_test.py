@@ -111,13 +111,15 @@ class Spank(SlurmTest):
 
     def test_lines_name_the_options_that_srun_has(self):
         said = self.here("""
-            class_plan --ranks 1
+            class_plan --ranks 2
             export OMP_PLACES=cores
-            as_user srun -N1 -n1 --exclusive --cpu-bind=none --mem-bind=local --zf-tune true 2>&1""",
-                         **self.with_plugin())
+            as_user srun -N1 -n2 --exclusive --cpu-bind=none --mem-bind=local --zf-tune true 2>&1
+            as_user srun -N1 -n2 --exclusive --cpu-bind=rank --zf-tune true 2>&1""", **self.with_plugin())
         self.assertIn("; srun --zf-tune=omp=keep keeps it", said)
-        self.assertNotIn("--omp ", said)
-        self.assertNotIn("--memory-policy", said)
+        self.assertIn("may be the job's or this rank's alone; start with srun --cpu-bind=none, and the plan divides the "
+                      "job's CPUs; going on, bound to nothing", said)
+        for option in ("--omp ", "--memory-policy", "--cpus ", "--force"):
+            self.assertNotIn(option, said)
 
     def test_default_of_the_cluster(self):
         said = self.here(f"""
