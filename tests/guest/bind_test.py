@@ -92,6 +92,14 @@ class Bind(CommandTest):
         self.assertEqual((first["cpus"], first["mems"]), ([4, 5, 6, 7], [1]), first["text"])
         self.assertEqual((second["cpus"], second["mems"]), ([0, 1, 2, 3], [0]), second["text"])
 
+    def test_two_ranks_whose_cpus_neighbours_share_both_have_the_home_of_their_gpu(self):
+        run = ("echo +cpu >/sys/fs/cgroup/cgroup.subtree_control; mkdir /sys/fs/cgroup/pod; "
+               "echo 400000 100000 >/sys/fs/cgroup/pod/cpu.max; echo $$ >/sys/fs/cgroup/pod/cgroup.procs; "
+               "export STAYS_S=20; for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 HIP_VISIBLE_DEVICES=0 "
+               "python3 -S -E -B bind.py & done; wait")
+        for its in self.run_python(run, shape="2n-gpus"):
+            self.assertEqual((its["cpus"], its["mems"]), ([4, 5, 6, 7], [1]), its["text"])
+
     def test_two_ranks_that_share_a_gpu_divide_its_home(self):
         """The launcher, a shell, has the list, too."""
         run = ("STAYS_S=20 HIP_VISIBLE_DEVICES=0 sh -c 'for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 "

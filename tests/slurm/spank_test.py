@@ -116,8 +116,8 @@ class Spank(SlurmTest):
             as_user srun -N1 -n2 --exclusive --cpu-bind=none --mem-bind=local --zf-tune true 2>&1
             as_user srun -N1 -n2 --exclusive --cpu-bind=rank --zf-tune true 2>&1""", **self.with_plugin())
         self.assertIn("; srun --zf-tune=omp=keep keeps it", said)
-        self.assertIn("may be the job's or this rank's alone; start with srun --cpu-bind=none, and the plan divides the "
-                      "job's CPUs; going on, bound to nothing", said)
+        self.assertIn("may be the job's or this rank's alone; start with srun --cpu-bind=none, and the plan divides "
+                      "the job's CPUs; going on, bound to nothing", said)
         for option in ("--omp ", "--memory-policy", "--cpus ", "--force"):
             self.assertNotIn(option, said)
 

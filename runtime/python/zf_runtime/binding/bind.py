@@ -134,7 +134,7 @@ def _find_and_move(who: Who, cpus: _Cpus, is_users_rank: bool, plan: str | None,
                for setting in found.pinning]
     if strict and pinning:
         raise NotBound("; ".join(pinning))
-    if list_of != "process":  # Ray gives a GPU to one worker at a time
+    if list_of != "process" and not found.home.may_overlap:  # Ray gives a GPU to one worker at a time
         found = _claimed(found, who, cpus, ask)
     if rays_threads is not None and rays_threads != found.variables["OMP_NUM_THREADS"]:
         found = found._replace(notes=[*found.notes, f"OMP_NUM_THREADS={rays_threads} is taken to be Ray's"])

@@ -23,6 +23,7 @@ class Home(NamedTuple):
     framework: str
     is_bound: bool  # False: zf-tune exec was told to go on without this binding
     kept: frozenset[int] | None  # the nodes of a memory policy of others, which the process keeps
+    may_overlap: bool  # neighbours share these CPUs: other ranks may have them, too
 
 
 def parse(line: str) -> Home:
@@ -38,7 +39,8 @@ def parse(line: str) -> Home:
                     int(values["threads" if of_training else "home_threads"]),
                     frozenset() if values["policy"] == "none" else cpu_lists.parse(values["mems"]),
                     whole, training, values["framework"], values["started_on"] != "nothing",
-                    cpu_lists.parse(values["kept_nodes"]) if "kept_policy" in values else None)
+                    cpu_lists.parse(values["kept_nodes"]) if "kept_policy" in values else None,
+                    "optimizer_threads" in values)
     except (KeyError, ValueError) as error:
         raise ValueError(f"ZF_BINDING is malformed: {error}") from None
     if not home.cpus:
