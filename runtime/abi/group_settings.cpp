@@ -1,6 +1,5 @@
 #include "abi/group_settings.hpp"
 
-#include <cmath>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,10 +11,6 @@
 namespace zf {
 namespace {
 
-constexpr std::size_t kFirstGroupBytes = 56;
-static_assert(sizeof(zf_group) >= kFirstGroupBytes && offsetof(zf_group, elements) == 8 &&
-              offsetof(zf_group, lr) == 16 && offsetof(zf_group, moment_sets) == 52);
-
 void require(bool good, std::size_t index, std::string_view field, double value, std::string_view must) {
   if (good) return;
   throw AbiError(ZF_ERROR_USAGE, format_text("group {}: {} is {}; it must be {}", index, field, value, must));
@@ -25,15 +20,7 @@ void require(bool good, std::size_t index, std::string_view field, double value,
 
 zf_group read_group(const zf_group* given, std::size_t index) {
   static constexpr zf_group defaults = ZF_GROUP_INIT;
-  zf_group group = read_versioned(given, defaults, kFirstGroupBytes, "zf_group");
-  const auto beta = [](float value) { return value >= 0.0F && value < 1.0F; };
-  const auto weight = [](float value) { return std::isfinite(value) && value >= 0.0F; };
-  require(group.mode == ZF_ADAM || group.mode == ZF_ADAMW, index, "mode", group.mode, "ZF_ADAM or ZF_ADAMW");
-  require(std::isfinite(group.lr), index, "lr", group.lr, "finite");
-  require(beta(group.beta1), index, "beta1", group.beta1, "in [0, 1)");
-  require(beta(group.beta2), index, "beta2", group.beta2, "in [0, 1)");
-  require(weight(group.eps), index, "eps", group.eps, "0 or more, and finite");
-  require(weight(group.weight_decay), index, "weight_decay", group.weight_decay, "0 or more, and finite");
+  zf_group group = read_versioned(given, defaults, sizeof defaults, "zf_group");
   require(group.grad_type >= ZF_F32 && group.grad_type <= ZF_F16, index, "grad_type", group.grad_type,
           "ZF_F32, ZF_BF16 or ZF_F16");
   require(group.copy_type == ZF_NONE || group.copy_type == ZF_BF16 || group.copy_type == ZF_F16, index,
@@ -86,34 +73,6 @@ GroupShape shape_of(const zf_group& group) {
           .format = static_cast<StateFormat>(group.state_format),
           .first_element = group.first_element,
           .ranges = std::move(ranges)};
-}
-
-AdamSettings settings_of(const zf_group& group, float grad_scale) {
-  static_assert(static_cast<int>(AdamMode::adam) == ZF_ADAM && static_cast<int>(AdamMode::adamw) == ZF_ADAMW);
-  return {.lr = group.lr,
-          .beta1 = group.beta1,
-          .beta2 = group.beta2,
-          .eps = group.eps,
-          .weight_decay = group.weight_decay,
-          .grad_scale = grad_scale,
-          .mode = static_cast<AdamMode>(group.mode),
-          .bias_correction = group.bias_correction != 0 ? 1U : 0U};
-}
-
-void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index) {
-  if (group.elements == changed.elements && group.grad_type == changed.grad_type &&
-      group.copy_type == changed.copy_type && (group.stale != 0) == (changed.stale != 0) &&
-      group.moment_sets == changed.moment_sets && group.grad_buffers == changed.grad_buffers &&
-      group.state_format == changed.state_format && group.first_element == changed.first_element) {
-    return;
-  }
-  throw AbiError(
-      ZF_ERROR_USAGE,
-      format_text(
-          "group {}: elements, grad_type, copy_type, stale, moment_sets, grad_buffers, state_format and "
-          "first_element cannot be changed",
-          index),
-      "close the handle, and open another with the new groups");
 }
 
 }  // namespace zf

@@ -20,10 +20,4 @@ std::vector<zf_group> read_groups(const zf_group* given, std::size_t count);
 /// Returns the arrays that a group needs.
 GroupShape shape_of(const zf_group& group);
 
-/// Returns the settings of a step that is submitted now.
-AdamSettings settings_of(const zf_group& group, float grad_scale);
-
-/// Throws AbiError(ZF_ERROR_USAGE) if `changed` needs other arrays.
-void check_same_shape(const zf_group& group, const zf_group& changed, std::size_t index);
-
 }  // namespace zf

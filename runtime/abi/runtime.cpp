@@ -48,7 +48,7 @@ bool has_array(const GroupBlock& group, zf_buffer_kind kind) {
 
 }  // namespace
 
-Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
+Runtime::Runtime(Opening opening)
     : owner_(getpid()),
       close_timeout_ns_(opening.close_timeout_ns),
       spin_ns_(opening.spin_ns),
@@ -57,7 +57,7 @@ Runtime::Runtime(Opening opening, const std::vector<zf_group>& groups)
       home_threads_(opening.home_threads),
       training_threads_(opening.training_threads),
       worker_(arena_, std::move(opening.start)),
-      submissions_(arena_, groups),
+      submissions_(arena_),
       prefault_(arena_),
       watch_(worker_, [this] { return on_death(); }) {
   narrow(opening.narrowing);  // last, when nothing else fails, and when the watch has its thread
@@ -125,11 +125,6 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
   const ArrayPlace& place = block.place(static_cast<ArrayKind>(kind));
   *pointer = arena_.at<void>(place.offset);
   if (bytes != nullptr) *bytes = place.bytes;
-}
-
-void Runtime::set_group(std::size_t group, const zf_group* settings) {
-  const std::scoped_lock lock(submit_mutex_, mutex_);
-  submissions_.set_group(group, settings);
 }
 
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
@@ -226,18 +221,7 @@ std::uint64_t Runtime::step(std::size_t group) {
   submissions_.check_group(group);
   const std::lock_guard lock(mutex_);
   check_all_done();
-  return last_progress(arena_.group(group)).step;
-}
-
-void Runtime::set_step(std::size_t group, std::uint64_t step) {
-  submissions_.check_group(group);
-  if (step > kMaxStep)
-    throw AbiError(ZF_ERROR_USAGE, format_text("step is {}; it must be at most {}", step, kMaxStep));
-  const std::scoped_lock lock(submit_mutex_, mutex_);
-  check_all_done();
-  // These powers belong to no betas, so the next step computes its own from its number.
-  last_progress(arena_.group(group)) = {
-      .step = step, .beta1 = 0, .beta2 = 0, .beta1_power = 1, .beta2_power = 1};
+  return last_step_number(arena_.group(group));
 }
 
 void Runtime::check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
@@ -282,7 +266,7 @@ void Runtime::export_state(const char* path) {
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
-  write_state_file(path, arena_, submissions_);
+  write_state_file(path, arena_);
 }
 
 void Runtime::import_state(const char* path) {
@@ -292,9 +276,9 @@ void Runtime::import_state(const char* path) {
     check_all_done();
   }
   // Without mutex_, so that a death is noticed meanwhile. A worker that starts touches nothing that is done.
-  const std::vector<AdamProgress> progress = read_state_file(path, arena_, submissions_);
+  const std::vector<std::uint64_t> steps = read_state_file(path, arena_);
   const std::lock_guard lock(mutex_);
-  for (std::size_t i = 0; i < progress.size(); ++i) last_progress(arena_.group(i)) = progress[i];
+  for (std::size_t i = 0; i < steps.size(); ++i) last_step_number(arena_.group(i)) = steps[i];
 }
 
 void Runtime::keep_facts_of_ready_worker() {

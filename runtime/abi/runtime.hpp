@@ -29,10 +29,9 @@ namespace zf {
 class Runtime {
  public:
   /// Starts the worker.
-  Runtime(Opening opening, const std::vector<zf_group>& groups);
+  explicit Runtime(Opening opening);
 
   void buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const;
-  void set_group(std::size_t group, const zf_group* settings);
   std::uint64_t submit(const zf_submit_args& args);
   /// Returns false if the work is not done yet. That is common in a program that polls, so it is no
   /// exception.
@@ -42,7 +41,6 @@ class Runtime {
                 std::uint64_t* elements);
   void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
   std::uint64_t step(std::size_t group);
-  void set_step(std::size_t group, std::uint64_t step);
   void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin, std::span<float> values);
   void write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                    std::span<const float> values);

@@ -73,9 +73,9 @@ struct StateTable {
 };
 
 /// Returns the table of a file for these groups. The checksums are still 0.
-StateTable table_of(const Arena& arena, const Submissions& submissions) {
+StateTable table_of(const Arena& arena) {
   StateTable table;
-  table.groups.resize(submissions.group_count());
+  table.groups.resize(arena.control().group_count);
   std::uint64_t at = arrays_offset_of(table.groups.size());
   table.header = {.magic = kStateMagic,
                   .version = kStateVersion,
@@ -85,22 +85,13 @@ StateTable table_of(const Arena& arena, const Submissions& submissions) {
                   .groups_crc = 0,
                   .header_crc = 0};
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
-    const zf_group& settings = submissions.settings(i);
-    table.groups[i] = {.elements = settings.elements,
-                       .progress = last_progress(arena.group(i)),
-                       .mode = static_cast<std::uint32_t>(settings.mode),
-                       .bias_correction = settings.bias_correction != 0 ? 1U : 0U,
-                       .lr = settings.lr,
-                       .beta1 = settings.beta1,
-                       .beta2 = settings.beta2,
-                       .eps = settings.eps,
-                       .weight_decay = settings.weight_decay,
-                       .moment_sets = static_cast<std::uint32_t>(settings.moment_sets),
-                       .arrays = {},
-                       .format = static_cast<StateFormat>(settings.state_format),
-                       .unused = 0,
-                       .seed = settings.seed,
-                       .first_element = settings.first_element};
+    GroupBlock& block = arena.group(i);
+    table.groups[i] = {.elements = block.elements,
+                       .step = last_step_number(block),
+                       .moment_sets = block.moment_sets,
+                       .format = block.format,
+                       .first_element = block.first_element,
+                       .arrays = {}};
     StateGroup& group = table.groups[i];
     for (std::size_t k = 0; k < array_count(group); ++k) {
       group.arrays[k].offset = at;
@@ -181,9 +172,8 @@ StateTable read_table(const std::filesystem::path& path, int fd, std::size_t gro
   std::memcpy(table.groups.data(), rest.data(), table.groups.size() * sizeof(StateGroup));
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     const StateGroup& group = table.groups[i];
-    if (group.progress.step > kMaxStepOfFile) {
-      refuse(path,
-             format_text("group {} is at step {}, more than {}", i, group.progress.step, kMaxStepOfFile),
+    if (group.step > kMaxStep) {
+      refuse(path, format_text("group {} is at step {}, more than {}", i, group.step, kMaxStep),
              "was it written by zf_export_state?");
     }
     if (group.format > StateFormat::bf16_split) {
@@ -204,13 +194,6 @@ void check_same_groups(const std::filesystem::path& path, const StateTable& file
       refuse(path,
              format_text("group {} has {}, and {} in this optimizer", i,
                          print_count(file.groups[i].elements, "element"), ours.groups[i].elements),
-             kOpenSameGroups);
-    }
-    if (file.groups[i].mode != ours.groups[i].mode) {
-      const auto name = [](std::uint32_t mode) { return mode == ZF_ADAMW ? "AdamW" : "Adam"; };
-      refuse(path,
-             format_text("group {} uses {}, and {} in this optimizer", i, name(file.groups[i].mode),
-                         name(ours.groups[i].mode)),
              kOpenSameGroups);
     }
     if (file.groups[i].moment_sets != ours.groups[i].moment_sets) {
@@ -326,8 +309,8 @@ class PiecesOf {
 
 }  // namespace
 
-void write_state_file(const std::filesystem::path& path, const Arena& arena, const Submissions& groups) {
-  StateTable table = table_of(arena, groups);
+void write_state_file(const std::filesystem::path& path, const Arena& arena) {
+  StateTable table = table_of(arena);
   AtomicFile file(path);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
@@ -347,12 +330,11 @@ void write_state_file(const std::filesystem::path& path, const Arena& arena, con
   file.commit();
 }
 
-std::vector<AdamProgress> read_state_file(const std::filesystem::path& path, const Arena& arena,
-                                          const Submissions& groups) {
+std::vector<std::uint64_t> read_state_file(const std::filesystem::path& path, const Arena& arena) {
   constexpr const char* kTorn = "parameters and moments may be partly overwritten: import a whole file";
   const FileDescriptor file = open_regular_file(path);
-  const StateTable table = read_table(path, file.get(), groups.group_count());
-  check_same_groups(path, table, table_of(arena, groups));
+  const StateTable table = read_table(path, file.get(), arena.control().group_count);
+  check_same_groups(path, table, table_of(arena));
   check_arrays(path, file.get(), table);
   try {
     load_arrays(path, file.get(), table, arena);
@@ -361,9 +343,9 @@ std::vector<AdamProgress> read_state_file(const std::filesystem::path& path, con
   } catch (const Error& error) {
     throw AbiError(ZF_ERROR_SYSTEM, error.what(), kTorn);
   }
-  std::vector<AdamProgress> progress;
-  for (const StateGroup& group : table.groups) progress.push_back(group.progress);
-  return progress;
+  std::vector<std::uint64_t> steps;
+  for (const StateGroup& group : table.groups) steps.push_back(group.step);
+  return steps;
 }
 
 }  // namespace zf

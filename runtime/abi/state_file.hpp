@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "abi/submissions.hpp"
 #include "ipc/arena.hpp"
 
 namespace zf {
@@ -43,31 +42,25 @@ struct StateArray {
 /// The record of a group. The arrays of set 1 are zeros if there is one set.
 struct StateGroup {
   std::uint64_t elements;
-  AdamProgress progress;
-  std::uint32_t mode;  ///< ZF_ADAM or ZF_ADAMW
-  std::uint32_t bias_correction;
-  float lr, beta1, beta2, eps, weight_decay;  ///< the settings when the file was written
-  std::uint32_t moment_sets;                  ///< 1 or 2
-  std::array<StateArray, kStateArrays.size()> arrays;
+  std::uint64_t step;         ///< the number of the last one
+  std::uint32_t moment_sets;  ///< 1 or 2
   /// The moments are bf16 in the file if they are in this format. Parameters are f32 in any case: that has
   /// the bytes of both halves of split masters.
   StateFormat format;
-  std::uint32_t unused;
-  std::uint64_t seed, first_element;  ///< when the file was written
+  std::uint64_t first_element;  ///< when the file was written
+  std::array<StateArray, kStateArrays.size()> arrays;
 };
-static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 168 && offsetof(StateGroup, arrays) == 64 &&
-              offsetof(StateGroup, format) == 144);
+static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(StateGroup, arrays) == 32);
 
 /// Writes the state. Call it only while no work is submitted. Throws Error(runtime_error); the file that was
 /// there before is then untouched.
-void write_state_file(const std::filesystem::path& path, const Arena& arena, const Submissions& groups);
+void write_state_file(const std::filesystem::path& path, const Arena& arena);
 
-/// Reads the state into the buffers, in their state format, and returns the progress of each group, which the
-/// caller keeps. Call it only while no work is submitted. Verifies the whole file before it changes anything.
-/// Throws AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups, Error(usage)
-/// if there is no such file, and Error(runtime_error) if it cannot be read. A file that fails or changes
-/// after it was verified may leave the buffers partly overwritten, and the AbiError says so.
-std::vector<AdamProgress> read_state_file(const std::filesystem::path& path, const Arena& arena,
-                                          const Submissions& groups);
+/// Reads the state into the buffers, in their state format, and returns the number of each group's last step,
+/// which the caller keeps. Call it only while no work is submitted. Verifies the whole file before it changes
+/// anything. Throws AbiError(ZF_ERROR_STATE) if the file is damaged, has another version or other groups,
+/// Error(usage) if there is no such file, and Error(runtime_error) if it cannot be read. A file that fails or
+/// changes after it was verified may leave the buffers partly overwritten, and the AbiError says so.
+std::vector<std::uint64_t> read_state_file(const std::filesystem::path& path, const Arena& arena);
 
 }  // namespace zf

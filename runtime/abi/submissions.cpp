@@ -1,11 +1,9 @@
 #include "abi/submissions.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "abi/group_settings.hpp"
 #include "abi/scalars.hpp"
 #include "abi/status.hpp"
 #include "abi/versioned.hpp"
@@ -25,10 +23,6 @@ void check(const zf_submit_args& args, std::size_t group_count) {
     throw AbiError(ZF_ERROR_USAGE, format_text("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
   if (args.buffer >= kGradBuffers)
     throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
-  if (args.step > kMaxStep)
-    throw AbiError(ZF_ERROR_USAGE, format_text("step is {}; it must be at most {}", args.step, kMaxStep));
-  if (!std::isfinite(args.grad_scale))
-    throw AbiError(ZF_ERROR_USAGE, format_text("grad_scale is {}", args.grad_scale), "skip the step instead");
   if (args.groups == nullptr && args.n_groups != 0)
     throw AbiError(ZF_ERROR_USAGE, format_text("groups is NULL, but n_groups is {}", args.n_groups));
   if (args.n_groups > group_count)
@@ -36,31 +30,21 @@ void check(const zf_submit_args& args, std::size_t group_count) {
                    format_text("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
 }
 
-/// Checks what a submission with scalars gives, except for the scalars of each group.
+/// Checks the scalars of a submission, except for those of each group.
 void check_scalars(const zf_submit_args& args) {
-  const auto refuse = [](std::string_view what, std::string_view next) {
-    throw AbiError(ZF_ERROR_USAGE, what, next);
-  };
-  if (args.reserved != 0) refuse(format_text("reserved is {}", args.reserved), "set it to 0");
-  if (args.scalars == nullptr) {
-    if (args.scalar_count != 0)
-      refuse(format_text("scalars is NULL, and scalar_count is {}", args.scalar_count), "");
-    if (args.scalars_of != nullptr) refuse("scalars_of is set, and scalars is NULL", "");
-    return;
+  if (kind_of(args) != WorkKind::step) {
+    if (args.scalars == nullptr) return;
+    throw AbiError(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars is set", "a norm takes none");
   }
-  if (kind_of(args) != WorkKind::step) refuse("work is ZF_NORM, and scalars is set", "a norm takes none");
-  if (args.step != 0)
-    refuse(format_text("step is {}, and scalars is set", args.step),
-           "leave step 0: zf_scalars.step is the number");
-  if (args.grad_scale != 1.0F)
-    refuse(format_text("grad_scale is {}, and scalars is set", args.grad_scale),
-           "leave it 1: zf_scalars.grad_scale multiplies the gradients");
+  if (args.scalars == nullptr)
+    throw AbiError(ZF_ERROR_USAGE, "scalars is NULL", "zf_adam_scalars computes those of a step");
   check_element_size(args.scalars_size, kFirstScalarsBytes, "zf_submit_args.scalars_size",
                      "set it to sizeof(zf_scalars)");
   for (std::size_t i = 0; i < args.scalar_count; ++i) {
     const std::uint64_t step = read_scalars(args.scalars, i, args.scalars_size).step;
-    if (step == 0 || step > kMaxStep)
-      refuse(format_text("scalars {}: step is {}; it must be 1 to {}", i, step, kMaxStep), "");
+    if (step != 0 && step <= kMaxStep) continue;
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("scalars {}: step is {}; it must be 1 to {}", i, step, kMaxStep));
   }
 }
 
@@ -68,10 +52,10 @@ void check_scalars(const zf_submit_args& args) {
 void check_scalars_of(const zf_submit_args& args, std::size_t groups) {
   if (args.scalars == nullptr) return;
   if (args.scalars_of == nullptr) {
-    if (args.scalar_count == groups) return;
+    if (args.scalar_count == 1 || args.scalar_count == groups) return;
     throw AbiError(ZF_ERROR_USAGE,
                    format_text("scalar_count is {} for {}", args.scalar_count, print_count(groups, "group")),
-                   "give one for each group, or set scalars_of");
+                   "give one for all or one for each, or set scalars_of");
   }
   for (std::size_t i = 0; i < groups; ++i) {
     if (args.scalars_of[i] < args.scalar_count) continue;
@@ -81,50 +65,27 @@ void check_scalars_of(const zf_submit_args& args, std::size_t groups) {
 }
 
 /// Returns what a submission asks for one group, which is number `index` among its groups.
-GroupRequest request_of(const zf_group& group, const zf_submit_args& args, std::size_t index,
-                        std::uint64_t serial) {
-  GroupRequest request = {};
-  request.serial = serial;
-  if (args.scalars == nullptr) {
-    request.settings = settings_of(group, args.grad_scale);
-    request.step = args.step;
-    request.seed = group.seed;
-    return request;
-  }
+GroupRequest request_of(const zf_submit_args& args, std::size_t index, std::uint64_t serial) {
+  const std::size_t of_all = args.scalar_count == 1 ? 0 : index;
   const zf_scalars scalars = read_scalars(
-      args.scalars, args.scalars_of == nullptr ? index : args.scalars_of[index], args.scalars_size);
-  request.settings.beta1 = scalars.beta1;
-  request.settings.beta2 = scalars.beta2;
-  request.settings.mode = static_cast<AdamMode>(scalars.mode);
-  request.step = scalars.step;
-  request.seed = scalars.seed;
-  request.scalars = kernel_scalars(scalars);
-  request.has_scalars = 1;
-  return request;
+      args.scalars, args.scalars_of == nullptr ? of_all : args.scalars_of[index], args.scalars_size);
+  return {.step = scalars.step,
+          .serial = serial,
+          .seed = scalars.seed,
+          .scalars = kernel_scalars(scalars),
+          .mode = static_cast<AdamMode>(scalars.mode)};
 }
 
 }  // namespace
 
-Submissions::Submissions(const Arena& arena, const std::vector<zf_group>& groups) : arena_(arena) {
-  for (const zf_group& group : groups) {
-    groups_.push_back({.settings = group});
-    groups_.back().settings.ranges = nullptr;  // they are the program's, and the arena has them
-  }
-  chosen_.reserve(groups.size());
+Submissions::Submissions(const Arena& arena) : arena_(arena), groups_(arena.control().group_count) {
+  chosen_.reserve(groups_.size());
 }
 
 void Submissions::check_group(std::size_t group) const {
   if (group < groups_.size()) return;
   throw AbiError(ZF_ERROR_USAGE,
                  format_text("there is no group {}: the number of groups is {}", group, groups_.size()));
-}
-
-void Submissions::set_group(std::size_t group, const zf_group* settings) {
-  check_group(group);
-  const zf_group changed = read_group(settings, group);
-  check_same_shape(groups_[group].settings, changed, group);
-  groups_[group].settings = changed;
-  groups_[group].settings.ranges = nullptr;
 }
 
 std::uint64_t Submissions::submitted() const {
@@ -165,7 +126,7 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     // A step may be submitted after a norm of the same gradients, because work is done in order.
     const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
                       group.last_of(kind_of(args), args.buffer).ticket > completed;
-    if (args.buffer >= static_cast<std::uint32_t>(group.settings.grad_buffers))
+    if (args.buffer == 1 && !arena_.group(index).has_second_grads())
       throw AbiError(ZF_ERROR_USAGE, format_text("group {} has no gradient buffer {}", index, args.buffer),
                      "use buffer 0, or ask for two with zf_group.grad_buffers");
     if (busy) {
@@ -186,7 +147,7 @@ void Submissions::publish(std::size_t number, const zf_submit_args& args, std::u
       .group = index, .buffer = args.buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
   if (kind == WorkKind::norm) return;
   chunks_ += block.chunks();
-  block.requests[args.buffer] = request_of(group.settings, args, number, ++group.serial);
+  block.requests[args.buffer] = request_of(args, number, ++group.serial);
 }
 
 SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {

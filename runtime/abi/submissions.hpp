@@ -1,4 +1,4 @@
-// Submits work to the worker: keeps the settings of the groups, fills the ring, and knows what was submitted.
+// Submits work to the worker: fills the ring, and knows what was submitted.
 #pragma once
 
 #include <array>
@@ -17,17 +17,15 @@ struct SubmittedStep {
   std::uint64_t first_chunk = 0;
 };
 
-/// The settings of all groups, and the work that was submitted for them. Not thread-safe. A submission that
+/// All groups, and the work that was submitted for them. Not thread-safe. A submission that
 /// is refused throws AbiError, and then nothing is submitted.
 class Submissions {
  public:
-  Submissions(const Arena& arena, const std::vector<zf_group>& groups);
+  explicit Submissions(const Arena& arena);
 
   std::size_t group_count() const { return groups_.size(); }
   /// Throws AbiError(ZF_ERROR_USAGE).
   void check_group(std::size_t group) const;
-  const zf_group& settings(std::size_t group) const { return groups_[group].settings; }
-  void set_group(std::size_t group, const zf_group* settings);
 
   /// Implements zf_submit, without looking after the worker.
   std::uint64_t submit(const zf_submit_args& args);
@@ -43,7 +41,6 @@ class Submissions {
     std::uint64_t first_chunk = 0;
   };
   struct Group {
-    zf_group settings;
     std::uint64_t serial = 0;     ///< steps submitted so far
     std::uint64_t chosen_by = 0;  ///< number of the last submit() call that named it
     std::array<std::array<Last, kGradBuffers>, kWorkKinds> last = {};

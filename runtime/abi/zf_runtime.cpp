@@ -11,6 +11,7 @@
 
 #include "abi/group_settings.hpp"
 #include "abi/runtime.hpp"
+#include "abi/scalars.hpp"
 #include "abi/status.hpp"
 #include "abi/versioned.hpp"
 #include "base/format.hpp"
@@ -20,13 +21,14 @@
 static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&
               offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
               offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
-static_assert(sizeof(zf_group) == 96 && offsetof(zf_group, moment_sets) == 52 &&
-              offsetof(zf_group, grad_buffers) == 56 && offsetof(zf_group, state_format) == 60 &&
-              offsetof(zf_group, seed) == 64 && offsetof(zf_group, ranges) == 80);
-static_assert(sizeof(zf_submit_args) == 72 && offsetof(zf_submit_args, groups) == 8 &&
-              offsetof(zf_submit_args, grad_scale) == 24 && offsetof(zf_submit_args, step) == 32 &&
-              offsetof(zf_submit_args, scalars) == 40 && offsetof(zf_submit_args, scalar_count) == 56 &&
-              offsetof(zf_submit_args, scalars_size) == 64);
+static_assert(sizeof(zf_group) == 64 && offsetof(zf_group, moment_sets) == 24 &&
+              offsetof(zf_group, state_format) == 32 && offsetof(zf_group, first_element) == 40 &&
+              offsetof(zf_group, ranges) == 48);
+static_assert(sizeof(zf_adam) == 56 && offsetof(zf_adam, lr) == 8 &&
+              offsetof(zf_adam, bias_correction) == 48);
+static_assert(sizeof(zf_submit_args) == 56 && offsetof(zf_submit_args, groups) == 8 &&
+              offsetof(zf_submit_args, scalars) == 24 && offsetof(zf_submit_args, scalar_count) == 40 &&
+              offsetof(zf_submit_args, scalars_size) == 48);
 static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&
               offsetof(zf_stats, degraded) == 292 && offsetof(zf_stats, cpu_note) == 576 &&
               offsetof(zf_stats, isa) == 72);
@@ -111,7 +113,7 @@ zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_gr
   return zf::guarded([&] {
     zf::required(out, "out");
     const std::vector<zf_group> ours = zf::read_groups(groups, n_groups);
-    auto runtime = std::make_unique<zf::Runtime>(zf::prepare_opening(read_options(options), ours), ours);
+    auto runtime = std::make_unique<zf::Runtime>(zf::prepare_opening(read_options(options), ours));
     *out = reinterpret_cast<zf_runtime*>(runtime.release());
   });
 }
@@ -133,16 +135,17 @@ zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void*
       [&] { runtime_of(handle).buffer(group, kind, zf::required(pointer, "pointer"), bytes); });
 }
 
-zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings) {
-  return zf::guarded([&] { runtime_of(handle).set_group(group, zf::required(settings, "settings")); });
+zf_status zf_adam_scalars(const zf_adam* settings, uint64_t step, zf_scalars* scalars) {
+  return zf::guarded(
+      [&] { *zf::required(scalars, "scalars") = zf::scalars_of(*zf::required(settings, "settings"), step); });
 }
 
 zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket) {
   return zf::guarded([&] {
     static constexpr zf_submit_args defaults = ZF_SUBMIT_ARGS_INIT;
     zf::Runtime& runtime = runtime_of(handle);
-    const std::uint64_t given =
-        runtime.submit(args == nullptr ? defaults : zf::read_versioned(args, defaults, 40, "zf_submit_args"));
+    const std::uint64_t given = runtime.submit(
+        zf::read_versioned(zf::required(args, "args"), defaults, sizeof defaults, "zf_submit_args"));
     if (ticket != nullptr) *ticket = given;
   });
 }
@@ -173,10 +176,6 @@ zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum
 
 zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step) {
   return zf::guarded([&] { *zf::required(step, "step") = runtime_of(handle).step(group); });
-}
-
-zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step) {
-  return zf::guarded([&] { runtime_of(handle).set_step(group, step); });
 }
 
 zf_status zf_read_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin, uint64_t count,

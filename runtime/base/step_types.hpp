@@ -1,8 +1,7 @@
 // The plain types of an optimizer step that the trainer, the worker and the kernels share.
 //
-// They lie in the arena, which two processes map, and AdamProgress also lies in the state file. Their layouts
-// are therefore pinned below; a change needs another kArenaVersion (ipc/control_block.hpp) or kStateVersion
-// (abi/state_file.hpp).
+// They lie in the arena, which two processes map. Their layouts are therefore pinned below; a change needs
+// another kArenaVersion (ipc/control_block.hpp).
 #pragma once
 
 #include <cstddef>
@@ -19,19 +18,6 @@ enum class AdamMode : std::uint32_t { adam = 0, adamw = 1 };
 /// Bytes that one fp32 Adam step moves per parameter: reads p, g, m, v and writes p, m, v.
 inline constexpr std::uint64_t kAdamBytesPerParam = 28;
 
-/// The settings of one step of one group.
-struct AdamSettings {
-  float lr = 1e-3F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
-  float eps = 1e-8F;
-  float weight_decay = 0.0F;
-  float grad_scale = 1.0F;  ///< multiplies every gradient as it is read: unscale × clip
-  AdamMode mode = AdamMode::adamw;
-  std::uint32_t bias_correction = 1;  ///< 0: off
-};
-static_assert(sizeof(AdamSettings) == 32 && offsetof(AdamSettings, mode) == 24);
-
 /// The factors that the kernel uses. Formulas: docs/arithmetic.md.
 struct AdamScalars {
   float beta1, one_minus_beta1;
@@ -40,19 +26,9 @@ struct AdamScalars {
   float inv_sqrt_bias2;  ///< 1 / sqrt(1 - β2^t)
   float step_size;       ///< -lr / (1 - β1^t)
   float decay;           ///< AdamW: -lr·λ; Adam: λ
-  float grad_scale;
+  float grad_scale;      ///< multiplies every gradient as it is read: unscale × clip
 };
 static_assert(sizeof(AdamScalars) == 36 && offsetof(AdamScalars, grad_scale) == 32);
-
-/// The progress of a group: the number of the last step, and the running powers of its betas.
-struct AdamProgress {
-  std::uint64_t step = 0;
-  float beta1 = 0.0F;  ///< the betas that the powers belong to
-  float beta2 = 0.0F;
-  float beta1_power = 1.0F;
-  float beta2_power = 1.0F;
-};
-static_assert(sizeof(AdamProgress) == 24 && offsetof(AdamProgress, beta1_power) == 16);
 
 /// The sum of squares of a group's gradients.
 struct GradientNorm {
@@ -75,11 +51,8 @@ struct UndoRun {
   std::uint64_t mark;
 };
 
-/// The largest number of a step that a program may give.
+/// The largest number of a step.
 inline constexpr std::uint64_t kMaxStep = std::uint64_t{1} << 62;
-/// The largest in a state file. No program gets there from kMaxStep, so every file that is written can be
-/// read.
-inline constexpr std::uint64_t kMaxStepOfFile = (std::uint64_t{1} << 63) - 1;
 
 inline constexpr std::uint64_t kUndoBegun = std::uint64_t{1} << 63;
 

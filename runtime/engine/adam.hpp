@@ -1,4 +1,4 @@
-// Computes the bias correction and the scalars of one step of Adam or AdamW.
+// Computes the scalars of one step of Adam or AdamW.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,19 @@
 
 namespace zf {
 
-/// Returns the progress after `step`. On the next step with unchanged betas the powers are multiplied; on a
-/// jump they are float(pow(β, step)). Pure. Precondition: step >= 1.
-AdamProgress advanced(const AdamProgress& progress, const AdamSettings& settings, std::uint64_t step);
+/// The settings of Adam, in double as torch has them.
+struct AdamSettings {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  AdamMode mode = AdamMode::adamw;
+  bool bias_correction = true;
+};
 
-/// Returns the scalars of the step that `progress` has just been advanced to. Pure.
-AdamScalars scalars_of(const AdamSettings& settings, const AdamProgress& progress);
+/// Returns the scalars of a step, with grad_scale 1: computed in double, each rounded once. Pure.
+/// Precondition: step >= 1.
+AdamScalars adam_scalars(const AdamSettings& settings, std::uint64_t step);
 
 }  // namespace zf

@@ -2,10 +2,13 @@
  *
  *   zf_group group = ZF_GROUP_INIT;            zf_options options = ZF_OPTIONS_INIT;
  *   group.elements = n;                        options.plan_path = "plan.json";
+ *   zf_adam adam = ZF_ADAM_INIT;               zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+ *   adam.lr = 3e-4;                            args.scalars = &scalars; args.scalar_count = 1;
  *   zf_open(&options, &group, 1, &handle);
  *   zf_buffer(handle, 0, ZF_PARAMS, &params, NULL);     ... write the initial parameters
  *   zf_buffer(handle, 0, ZF_GRADS_0, &grads, NULL);     ... write gradients
- *   zf_submit(handle, NULL, &ticket);                   ... do something else meanwhile
+ *   zf_adam_scalars(&adam, step, &scalars);             ... step is 1, then 2, ...
+ *   zf_submit(handle, &args, &ticket);                  ... do something else meanwhile
  *   zf_wait(handle, ticket, -1);                        ... params are updated
  *   zf_close(handle);
  *
@@ -18,11 +21,10 @@
  * (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads:
- * - zf_submit, zf_set_group, zf_buffer, zf_get_stats: at any time.
- * - zf_get_step, zf_set_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time;
- *   ZF_ERROR_BUSY while submitted work is not done. Meanwhile zf_submit and zf_set_group of other threads
- *   wait. The buffers are not locked: do not write parameters or moments during zf_export_state, and do not
- *   touch them during zf_import_state.
+ * - zf_submit, zf_buffer, zf_get_stats, zf_adam_scalars: at any time.
+ * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
+ *   while submitted work is not done. Meanwhile zf_submit of other threads waits. The buffers are not locked:
+ *   do not write parameters or moments during zf_export_state, and do not touch them during zf_import_state.
  * - zf_wait, zf_progress: by one thread at a time (other calls may run beside it).
  * - zf_norm: by any thread, but without a lock: call it after zf_wait for the ZF_NORM, and before the next
  *   ZF_NORM of the same group and buffer is submitted. While one is being computed, the two results may not
@@ -149,44 +151,31 @@ typedef struct zf_range {
   uint64_t first_element;
 } zf_range;
 
-/* A group of parameters with its own settings. */
+/* A group of parameters that are stepped together. */
 typedef struct zf_group {
   uint32_t struct_size;
-  int32_t mode;            /* ZF_ADAM or ZF_ADAMW */
-  uint64_t elements;       /* may be 0 */
-  float lr;                /* finite, as are all of these */
-  float beta1;             /* 0 <= beta1 < 1 */
-  float beta2;             /* 0 <= beta2 < 1 */
-  float eps;               /* >= 0 */
-  float weight_decay;      /* >= 0 */
-  int32_t bias_correction; /* 0: off */
-  int32_t grad_type;       /* ZF_F32, ZF_BF16 or ZF_F16 */
-  int32_t copy_type;       /* ZF_NONE, or ZF_BF16, ZF_F16: the new parameters, rounded, as ZF_COPY */
-  int32_t stale;           /* not 0: the new parameters once more, as ZF_STALE */
-  int32_t moment_sets;     /* 1 or 2; 0 means 1. With 1, all steps use the same moments. With 2, each
-                              gradient buffer has its own, as in DeepSpeed's ZenFlow: a step of buffer b uses
-                              and updates set b. The parameters, the step's number and the running products
-                              of the betas stay one per group. */
-  int32_t grad_buffers;    /* 1 or 2; 0 means 2. With 1 there is no ZF_GRADS_1, which saves its memory: for a
-                              program that waits for each step before it writes the next gradients. It cannot
-                              have two moment sets. */
+  int32_t grad_type;      /* ZF_F32, ZF_BF16 or ZF_F16 */
+  uint64_t elements;      /* may be 0 */
+  int32_t copy_type;      /* ZF_NONE, or ZF_BF16, ZF_F16: the new parameters, rounded, as ZF_COPY */
+  int32_t stale;          /* not 0: the new parameters once more, as ZF_STALE */
+  int32_t moment_sets;    /* 1 or 2; 0 means 1. With 1, all steps use the same moments. With 2, each
+                             gradient buffer has its own, as in DeepSpeed's ZenFlow: a step of buffer b uses
+                             and updates set b. The parameters and the step's number stay one per group. */
+  int32_t grad_buffers;   /* 1 or 2; 0 means 2. With 1 there is no ZF_GRADS_1, which saves its memory: for a
+                             program that waits for each step before it writes the next gradients. It cannot
+                             have two moment sets. */
   int32_t state_format;   /* ZF_STATE_FP32, ... Others need stale 0, one moment set, and ZF_NONE or ZF_BF16 as
                              copy_type. With split masters that is ZF_BF16, and ZF_COPY is the parameters:
                              the high halves of the masters. */
-  uint64_t seed;          /* of the rounding of bf16 moments: it depends on the seed, on the step's number and
-                             on the element's number, and on nothing else */
+  uint32_t reserved;      /* 0 */
   uint64_t first_element; /* the number of the first element: no two of a model may have the same */
   const zf_range* ranges; /* NULL, or how elements are numbered from the first range on. Positions ascend, are
-                             less than elements, and are multiples of 32. zf_open copies the ranges, and
-                             zf_set_group does not look at them. */
+                             less than elements, and are multiples of 32. zf_open copies the ranges. */
   size_t range_count;
 } zf_group;
 
-#define ZF_GROUP_INIT                                                                                       \
-  {                                                                                                         \
-    (uint32_t)sizeof(zf_group), ZF_ADAMW, 0, 1e-3f, 0.9f, 0.999f, 1e-8f, 0.0f, 1, ZF_F32, ZF_NONE, 0, 0, 0, \
-        0, 0, 0, NULL, 0                                                                                    \
-  }
+#define ZF_GROUP_INIT \
+  { (uint32_t)sizeof(zf_group), ZF_F32, 0, ZF_NONE, 0, 0, 0, 0, 0, 0, NULL, 0 }
 
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
  * plan's optimizer CPUs, and the memory for all groups exists (all zero).
@@ -237,11 +226,8 @@ enum {
 ZF_API zf_status zf_buffer(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,
                            size_t* bytes);
 
-/* Sets the settings of a group for all later submissions. elements, grad_type, copy_type, stale,
- * moment_sets, grad_buffers, state_format and first_element must not change. */
-ZF_API zf_status zf_set_group(zf_runtime* handle, size_t group, const zf_group* settings);
-
-/* The factors of one step, ready for use (docs/arithmetic.md). All are finite. A decay of 0 is none. */
+/* The factors of one step, ready for use (docs/arithmetic.md). All are finite. A decay of 0 is none. Compute
+ * them by zf_adam_scalars, or by a rule of your own. */
 typedef struct zf_scalars {
   float beta1;
   float one_minus_beta1;
@@ -257,6 +243,31 @@ typedef struct zf_scalars {
   uint64_t step; /* rounding depends on these two and the number of its element, and on nothing else. */
 } zf_scalars;
 
+/* The settings of Adam. They are plain numbers without a unit. */
+typedef struct zf_adam {
+  uint32_t struct_size;
+  int32_t mode;            /* ZF_ADAM or ZF_ADAMW */
+  double lr;               /* finite, as are all of these */
+  double beta1;            /* 0 <= beta1 < 1 */
+  double beta2;            /* 0 <= beta2 < 1 */
+  double eps;              /* >= 0 */
+  double weight_decay;     /* >= 0 */
+  int32_t bias_correction; /* 0: off */
+  uint32_t reserved;       /* 0 */
+} zf_adam;
+
+#define ZF_ADAM_INIT \
+  { (uint32_t)sizeof(zf_adam), ZF_ADAMW, 1e-3, 0.9, 0.999, 1e-8, 0.0, 1, 0 }
+
+/* Sets *scalars to the factors of step number `step`, from 1 to 2^62, with grad_scale 1 and seed 0: change
+ * these two as you like. It depends on its arguments alone, and needs no handle. It computes as
+ * torch.optim.AdamW does for a tensor: in double, with the C library's pow(), and rounds each factor once to
+ * fp32. docs/arithmetic.md has the formulas, which are those of Kingma and Ba (Adam, 2015) and of Loshchilov
+ * and Hutter (AdamW, 2019).
+ * Returns ZF_ERROR_USAGE, and leaves *scalars alone, if a setting or the step is out of its range, or too
+ * large for fp32; ZF_ERROR_ABI if struct_size is wrong. */
+ZF_API zf_status zf_adam_scalars(const zf_adam* settings, uint64_t step, zf_scalars* scalars);
+
 /* The kinds of work. */
 enum {
   ZF_STEP = 0, /* an Adam step */
@@ -269,26 +280,22 @@ typedef struct zf_submit_args {
   const uint32_t* groups; /* n_groups indexes, none twice; NULL: all groups. (Not NULL with n_groups 0 submits
                              nothing; the ticket is then the last one.) */
   size_t n_groups;
-  float grad_scale; /* multiplies every gradient as it is read (unscale and clip); finite */
-  uint32_t work;    /* ZF_STEP or ZF_NORM */
-  uint64_t step;    /* the step's number, from 1 to 2^62, for the bias correction; 0: the group's next */
-  const zf_scalars* scalars;  /* NULL, or the factors of a ZF_STEP, in the place of the groups' settings and
-                                 bias correction. A step takes its number from zf_scalars.step, 1 to 2^62:
-                                 leave `step` 0 and grad_scale 1. Equal scalars give the results of
-                                 zf_local_step, bit for bit. */
-  const uint32_t* scalars_of; /* for each group of the call the index of its scalars; NULL: there are as many
-                                 scalars as groups, in the same order */
+  const zf_scalars* scalars;  /* the factors of a ZF_STEP, with its number, zf_scalars.step, 1 to 2^62. NULL
+                                 for a ZF_NORM. Equal scalars give the results of zf_local_step, bit for bit.
+                                 The call copies them. */
+  const uint32_t* scalars_of; /* for each group of the call the index of its scalars; NULL: one for all
+                                 groups, or as many scalars as groups, in the same order */
   size_t scalar_count;
-  uint32_t scalars_size; /* sizeof(zf_scalars), if there are scalars */
-  uint32_t reserved;     /* 0 */
+  uint32_t scalars_size; /* sizeof(zf_scalars), as the INIT macro sets it */
+  uint32_t work;         /* ZF_STEP or ZF_NORM */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT \
-  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, 1.0f, 0, 0, NULL, NULL, 0, 0, 0 }
+  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP }
 
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
  * each sees the results of those before it. All threads step the groups of one call together.
- * args: NULL for all groups and buffer 0. ticket: for zf_wait; may be NULL.
+ * ticket: for zf_wait; may be NULL.
  * Returns ZF_ERROR_BUSY if a group's last submission with the same buffer is not done; then nothing is
  * submitted. (A ZF_STEP may follow a ZF_NORM of the same buffer at once.) */
 ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
@@ -329,15 +336,9 @@ ZF_API zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, 
 ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
                          int32_t* finite);
 
-/* Sets *step to the number of the group's last step; 0 before the first. Returns ZF_ERROR_BUSY and
- * ZF_WORKER_DIED like zf_export_state. */
+/* Sets *step to the number of the group's last step, which its scalars gave; 0 before the first. After
+ * zf_import_state it is that of the file. Returns ZF_ERROR_BUSY and ZF_WORKER_DIED like zf_export_state. */
 ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
-
-/* Sets the number after which the group's next step comes. Use it when parameters and moments are written
- * into the buffers directly. The next bias correction is float(pow(beta, step + 1)), as for
- * zf_submit_args.step. Only a state file keeps the running product, bit for bit. Returns ZF_ERROR_BUSY and
- * ZF_WORKER_DIED like zf_export_state, and ZF_ERROR_USAGE above 2^62. */
-ZF_API zf_status zf_set_step(zf_runtime* handle, size_t group, uint64_t step);
 
 /* Reads or writes elements [begin, begin + count) of parameters or moments as fp32, in any state format. kind
  * is ZF_PARAMS or one of the moments. What is written is rounded to nearest where the format has fewer bits;
@@ -360,13 +361,13 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any
- * number of threads, any instruction set and any machine. Settings (lr, betas, ...) stay those of the handle.
- * The number of groups, their elements, modes and sets of moments must equal those of the file. The next step
- * writes ZF_STALE and ZF_COPY. Everything is verified before anything is changed.
- * Returns ZF_ERROR_STATE if the file is damaged or has another version or other groups, ZF_ERROR_USAGE if
- * there is no such file, ZF_ERROR_SYSTEM if it cannot be read, and ZF_ERROR_BUSY and ZF_WORKER_DIED like
- * zf_export_state. The file is read twice. If it fails or changes between the two, zf_last_error says that
- * the buffers may be partly overwritten: import a whole file then. */
+ * number of threads, any instruction set and any machine, if its scalars are the same. The number of groups,
+ * their elements and sets of moments must equal those of the file. The next step writes ZF_STALE and ZF_COPY.
+ * Everything is verified before anything is changed. Returns ZF_ERROR_STATE if the file is damaged or has
+ * another version or other groups, ZF_ERROR_USAGE if there is no such file, ZF_ERROR_SYSTEM if it cannot be
+ * read, and ZF_ERROR_BUSY and ZF_WORKER_DIED like zf_export_state. The file is read twice. If it fails or
+ * changes between the two, zf_last_error says that the buffers may be partly overwritten: import a whole file
+ * then. */
 ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);
 
 typedef struct zf_stats {

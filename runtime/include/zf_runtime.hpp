@@ -3,10 +3,12 @@
 //   std::vector<zf_group> groups = {zf::runtime::group(n)};
 //   zf::runtime::Optimizer optimizer(groups);                 // plan and rank from the environment
 //   std::ranges::copy(weights, optimizer.params(0).begin());
-//   for (...) {
+//   zf_adam adam = zf::runtime::adam();
+//   for (step = 1; ...; ++step) {
 //     fill(optimizer.grads<float>(0, buffer));
+//     const zf_scalars scalars = zf::runtime::adam_scalars(adam, step);
 //     optimizer.wait();                                       // the step before this one
-//     optimizer.submit({.buffer = buffer});
+//     optimizer.submit({.scalars = std::span(&scalars, 1), .buffer = buffer});
 //   }
 //
 // Each call has the meaning, the errors and the thread rules of the C function with the same name. If that
@@ -53,7 +55,17 @@ inline constexpr std::chrono::milliseconds forever{-1};
 /// Returns the default options.
 inline zf_options options() { return ZF_OPTIONS_INIT; }
 
-/// Returns the settings of a group: AdamW with lr 1e-3, fp32 gradients, no outputs.
+/// Returns the settings of AdamW with lr 1e-3.
+inline zf_adam adam() { return ZF_ADAM_INIT; }
+
+/// Calls zf_adam_scalars.
+inline zf_scalars adam_scalars(const zf_adam& settings, std::uint64_t step) {
+  zf_scalars scalars = {};
+  detail::check(zf_adam_scalars(&settings, step, &scalars));
+  return scalars;
+}
+
+/// Returns a group with fp32 gradients and no outputs.
 inline zf_group group(std::uint64_t elements) {
   zf_group group = ZF_GROUP_INIT;
   group.elements = elements;
@@ -62,14 +74,12 @@ inline zf_group group(std::uint64_t elements) {
 
 /// The arguments of zf_submit.
 struct Submission {
+  std::span<const zf_scalars> scalars = {};  ///< zf_submit_args.scalars; none for a norm
   /// The groups to submit. Absent means all groups. An empty span means none, as for a trainer that has
   /// collected none yet.
   std::optional<std::span<const std::uint32_t>> groups = std::nullopt;
   std::uint32_t buffer = 0;
-  float grad_scale = 1.0F;
-  std::uint64_t step = 0;
-  std::span<const zf_scalars> scalars = {};        ///< zf_submit_args.scalars; empty: by the groups' settings
-  std::span<const std::uint32_t> scalars_of = {};  ///< empty: scalars for each group, in the same order
+  std::span<const std::uint32_t> scalars_of = {};  ///< empty: one for all groups, or one for each, in order
 };
 
 /// The sum of squares of a group's gradients.
@@ -133,13 +143,8 @@ class Optimizer {
     return array<Element>(group, buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1);
   }
 
-  /// Calls zf_set_group.
-  void set_group(std::size_t group, const zf_group& settings) {
-    detail::check(zf_set_group(handle_, group, &settings));
-  }
-
   /// Calls zf_submit and returns the ticket.
-  std::uint64_t submit(const Submission& submission = {}) { return submit(submission, ZF_STEP); }
+  std::uint64_t submit(const Submission& submission) { return submit(submission, ZF_STEP); }
   /// Submits ZF_NORM and returns the ticket. After wait(), norm() has the result.
   std::uint64_t submit_norm(const Submission& submission = {}) { return submit(submission, ZF_NORM); }
 
@@ -166,13 +171,12 @@ class Optimizer {
     return norm;
   }
 
-  /// Call zf_get_step and zf_set_step.
+  /// Calls zf_get_step.
   std::uint64_t step(std::size_t group) const {
     std::uint64_t step = 0;
     detail::check(zf_get_step(handle_, group, &step));
     return step;
   }
-  void set_step(std::size_t group, std::uint64_t step) { detail::check(zf_set_step(handle_, group, step)); }
 
   /// Call zf_read_state and zf_write_state: as fp32 in any state format, for elements from `begin` on.
   void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
@@ -215,18 +219,13 @@ class Optimizer {
       args.groups = submission.groups->empty() ? &none : submission.groups->data();
       args.n_groups = submission.groups->size();
     }
-    args.grad_scale = submission.grad_scale;
+    const std::size_t groups = submission.groups ? submission.groups->size() : elements_.size();
+    if (!submission.scalars_of.empty() && submission.scalars_of.size() != groups)
+      throw Error(ZF_ERROR_USAGE, "there must be as many scalars_of as groups, or none");
     args.work = work;
-    args.step = submission.step;
-    if (!submission.scalars.empty()) {
-      const std::size_t groups = submission.groups ? submission.groups->size() : elements_.size();
-      if (!submission.scalars_of.empty() && submission.scalars_of.size() != groups)
-        throw Error(ZF_ERROR_USAGE, "there must be as many scalars_of as groups, or none");
-      args.scalars = submission.scalars.data();
-      args.scalar_count = submission.scalars.size();
-      args.scalars_size = sizeof(zf_scalars);
-      args.scalars_of = submission.scalars_of.empty() ? nullptr : submission.scalars_of.data();
-    }
+    args.scalars = submission.scalars.empty() ? nullptr : submission.scalars.data();
+    args.scalar_count = submission.scalars.size();
+    args.scalars_of = submission.scalars_of.empty() ? nullptr : submission.scalars_of.data();
     std::uint64_t ticket = 0;
     detail::check(zf_submit(handle_, &args, &ticket));
     return ticket;

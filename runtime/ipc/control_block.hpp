@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 9;
+inline constexpr std::uint32_t kArenaVersion = 10;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -85,15 +85,14 @@ struct ArrayPlace {
 
 /// A step that the trainer asks for. The trainer writes it before the WorkEntry that names it is published.
 struct GroupRequest {
-  AdamSettings settings;      ///< of a step with scalars only the betas and the mode
-  std::uint64_t step;         ///< 0: the one after the last
-  std::uint64_t serial;       ///< what GroupBlock::committed becomes with this step
-  std::uint64_t seed;         ///< of the rounding of bf16 moments
-  AdamScalars scalars;        ///< the trainer's own factors, if has_scalars
-  std::uint32_t has_scalars;  ///< 0: the factors are those of the settings and the progress
+  std::uint64_t step;    ///< its number
+  std::uint64_t serial;  ///< what GroupBlock::committed becomes with this step
+  std::uint64_t seed;    ///< of the rounding of bf16 moments
+  AdamScalars scalars;
+  AdamMode mode;
 };
-static_assert(sizeof(GroupRequest) == 96 && offsetof(GroupRequest, step) == 32 &&
-              offsetof(GroupRequest, scalars) == 56 && offsetof(GroupRequest, has_scalars) == 92);
+static_assert(sizeof(GroupRequest) == 64 && offsetof(GroupRequest, scalars) == 24 &&
+              offsetof(GroupRequest, mode) == 60);
 
 struct alignas(64) GroupBlock {
   // Written by the trainer, before the worker starts.
@@ -110,11 +109,11 @@ struct alignas(64) GroupBlock {
   std::array<ArrayPlace, kArrayKinds> arrays;
   // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
-  // Written by the worker, and by the trainer while no work is submitted. progress[committed % 2] belongs to
-  // the last finished step. The next one is written beside it and becomes valid with one store, so that a
-  // death at any instruction leaves a complete one.
+  // Written by the worker, and by the trainer while no work is submitted. steps[committed % 2] is the number
+  // of the last finished step. The next one is written beside it and becomes valid with one store, so that a
+  // death at any instruction leaves a right one.
   alignas(64) std::atomic<std::uint64_t> committed;
-  std::array<AdamProgress, 2> progress;
+  std::array<std::uint64_t, 2> steps;
   std::array<GradientNorm, kGradBuffers> norms;  ///< for each gradient buffer
 
   /// Returns the number of chunks. The last one may be short, and an empty group has none.
@@ -145,13 +144,13 @@ struct alignas(64) GroupBlock {
     return {array.offset + begin * each, count * each};
   }
 };
-static_assert(sizeof(GroupBlock) == 576 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 448 &&
-              offsetof(GroupBlock, norms) == 504);
+static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
+              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 384 &&
+              offsetof(GroupBlock, norms) == 408);
 
-/// Returns the progress of the group's last finished step.
-inline AdamProgress& last_progress(GroupBlock& group) {
-  return group.progress[group.committed.load(std::memory_order_acquire) % 2];
+/// Returns the number of the group's last finished step.
+inline std::uint64_t& last_step_number(GroupBlock& group) {
+  return group.steps[group.committed.load(std::memory_order_acquire) % 2];
 }
 
 enum class WorkKind : std::uint32_t { step, norm };

@@ -27,8 +27,8 @@ KernelVariant variant_of(const GroupBlock& group, const GroupRequest& request) {
   variant.format = group.format;
   if (group.has_copy()) variant.copy = group.copy_type;
   variant.stale = group.has_stale();
-  variant.mode = request.settings.mode;
-  variant.decay = (request.has_scalars != 0 ? request.scalars.decay : request.settings.weight_decay) != 0.0F;
+  variant.mode = request.mode;
+  variant.decay = request.scalars.decay != 0.0F;
   variant.undo = true;
   return variant;
 }
@@ -122,11 +122,9 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
   if (entry.kind == WorkKind::norm) return task;
   GroupBlock& group = arena_.group(entry.group);
   const GroupRequest& request = group.requests[entry.buffer];
-  const AdamSettings& settings = request.settings;
-  const AdamProgress& before = last_progress(group);
   task.serial = request.serial;
+  task.number = request.step;
   task.variant = variant_of(group, request);
-  task.progress = advanced(before, settings, request.step != 0 ? request.step : before.step + 1);
   const auto start = [&](const ArrayPlace& array) -> void* {
     return array.bytes == 0 ? nullptr : arena_.at<void>(array.offset);
   };
@@ -141,8 +139,8 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
                .ranges = arena_.ranges(group),
                .grad_type = group.grad_type,
                .format = group.format,
-               .dither = dither_of(request.seed, task.progress.step),
-               .scalars = request.has_scalars != 0 ? request.scalars : scalars_of(settings, task.progress),
+               .dither = dither_of(request.seed, request.step),
+               .scalars = request.scalars,
                .kernel = adam_kernel(isa_, task.variant)};
   return task;
 }
@@ -230,7 +228,7 @@ void Stepper::commit_batch() {
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
     if (committed == task.serial) continue;  // committed by a worker that died before it could report it
     assert(task.serial == committed + 1);
-    group.progress[task.serial % 2] = task.progress;
+    group.steps[task.serial % 2] = task.number;
     group.committed.store(task.serial, std::memory_order_release);
   }
 }

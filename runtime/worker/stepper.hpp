@@ -22,9 +22,9 @@ struct GroupTask {
   WorkEntry entry = {};
   // Only for a step:
   std::uint64_t serial = 0;  ///< the value of GroupBlock::committed when it is done
+  std::uint64_t number = 0;  ///< of the step
   KernelVariant variant = {};
   TensorStep step = {};
-  AdamProgress progress = {};  ///< after this step
 };
 
 /// Does the submitted work in the arena. Only the thread that owns the pool may use it.

@@ -25,13 +25,13 @@ COUNT, STEPS = 10_007, 1_000  # a count with a rest for every vector length
 STEPPING = f"""
 import hashlib, sys
 import numpy as np
-from zf_runtime import Group, Runtime
+from zf_runtime import Group, Runtime, adam_scalars
 random = np.random.default_rng(7)
-with Runtime(sys.argv[1], groups=[Group({COUNT}, lr=1e-3, weight_decay=0.01, copy_type="bf16")]) as runtime:
+with Runtime(sys.argv[1], groups=[Group({COUNT}, copy_type="bf16")]) as runtime:
     runtime.params(0)[:] = random.standard_normal({COUNT}, dtype=np.float32)
-    for _ in range({STEPS}):
+    for step in range({STEPS}):
         runtime.grads(0)[:] = random.standard_normal({COUNT}, dtype=np.float32)
-        runtime.wait(runtime.submit())
+        runtime.wait(runtime.submit(adam_scalars(step + 1, lr=1e-3, weight_decay=0.01)))
     views = (runtime.params(0), runtime.exp_avg(0), runtime.exp_avg_sq(0), runtime.copy(0))
     print(hashlib.sha256(b"".join(view.tobytes() for view in views)).hexdigest())
 """

@@ -82,7 +82,7 @@ static void the_plan_file_may_be_gone(void) {
   EXPECT(zf_open(NULL, &group, 1, &handle), ZF_OK);
   CHECK(stats_of(handle).threads == cpu_count - 1);
   CHECK(stats_of(handle).home_threads == cpu_count && stats_of(handle).training_threads == 1);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   options.plan_path = "/nowhere/plan.json"; /* what ZF_PLAN says too */
@@ -236,7 +236,7 @@ static void every_thread_of_the_home_is_narrowed_and_gets_it_back(int by_end) {
   CHECK(has(&training) && other_has(&plain, &training));
   for (int i = 0; i < others; ++i) CHECK(other_has(&started[i], &training));
   CHECK(other_has(&chosen, &pool));
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   if (by_end) {
     EXPECT(zf_end(handle), ZF_OK);
@@ -374,7 +374,7 @@ static void a_refused_mask_is_a_note_or_an_error(void) {
   printf("  noted: %s\n", stats.narrow_note);
   CHECK(stats.narrowed_threads == 0 && strstr(stats.narrow_note, "Operation not permitted") != NULL &&
         has(&home));
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
 
@@ -395,7 +395,7 @@ static void a_restarted_pool_is_on_its_own_side(void) {
   bind_as("home", &training, &pool, 0);
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
   CHECK(has(&training));
   CHECK(sched_getaffinity(worker_of(handle), sizeof now, &now) == 0);
@@ -440,7 +440,7 @@ static void threads_whose_cpus_neighbours_share_have_all_of_them(void) {
     CHECK(stats_of(handle).threads == threads && stats_of(handle).degraded == 0);
     /* The others watch the trainer, or are a sanitizer's. */
     CHECK(threads_on_all_of_the_home(worker_of(handle)) >= threads);
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
     EXPECT(zf_close(handle), ZF_OK);
   }

@@ -38,8 +38,8 @@ static void kill_and_compare(zf_runtime* calm, zf_runtime* hunted) {
   memcpy(buffer_of(hunted, 0, ZF_GRADS_0, NULL), grads, ELEMENTS * sizeof(float));
   const pid_t worker = worker_of(hunted);
   stop_process(worker);
-  EXPECT(zf_submit(calm, NULL, NULL), ZF_OK);
-  EXPECT(zf_submit(hunted, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(calm, NULL), ZF_OK);
+  EXPECT(submit_all(hunted, NULL), ZF_OK);
   CHECK(kill(worker, SIGKILL) == 0);
   EXPECT(zf_wait(calm, 0, STALL_MS), ZF_OK);
   EXPECT(zf_wait(hunted, 0, STALL_MS), ZF_OK);

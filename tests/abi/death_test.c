@@ -44,10 +44,10 @@ static double killed_worker_is_noticed(void) {
   uint64_t ticket = 0;
   void* params = NULL;
   CHECK(kill(worker, SIGSTOP) == 0);
-  EXPECT(zf_submit(handle, NULL, &ticket), ZF_OK);
+  EXPECT(submit_all(handle, &ticket), ZF_OK);
   EXPECT(zf_wait(handle, ticket, 100), ZF_TIMEOUT);
   EXPECT(zf_wait(handle, ticket, 0), ZF_TIMEOUT);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_BUSY);
+  EXPECT(submit_all(handle, NULL), ZF_ERROR_BUSY);
   expect_error("gradient buffer 0 is still being read");
 
   const int64_t begin = now_ns();
@@ -56,14 +56,13 @@ static double killed_worker_is_noticed(void) {
   const double noticed_ms = (double)(now_ns() - begin) * 1e-6;
   expect_error("was killed by signal 9 (Killed)");
   EXPECT(zf_wait(handle, ticket, 0), ZF_WORKER_DIED);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(submit_all(handle, NULL), ZF_WORKER_DIED);
   EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
   CHECK(*(float*)params == 0.0f);
   EXPECT(zf_export_state(handle, "/tmp/never-written"), ZF_WORKER_DIED);
   expect_error("parameters and moments may be half updated");
   EXPECT(zf_import_state(handle, "/tmp/never-read"), ZF_WORKER_DIED);
   expect_error("; open another handle and continue there from an earlier checkpoint");
-  EXPECT(zf_set_step(handle, 0, 1), ZF_WORKER_DIED);
   CHECK(kill(worker, 0) == -1); /* no zombie */
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
   return noticed_ms;
@@ -74,7 +73,7 @@ static void finished_work_counts_after_death(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 1000);
   zf_stats stats = ZF_STATS_INIT;
   uint64_t ticket = 0;
-  EXPECT(zf_submit(handle, NULL, &ticket), ZF_OK);
+  EXPECT(submit_all(handle, &ticket), ZF_OK);
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
@@ -82,7 +81,7 @@ static void finished_work_counts_after_death(void) {
   do {
     EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   } while (stats.worker_alive && now_ns() < deadline);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(submit_all(handle, NULL), ZF_WORKER_DIED);
   EXPECT(zf_export_state(handle, write_file("")), ZF_OK);
   EXPECT(zf_end(handle), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
@@ -128,7 +127,7 @@ static double death_is_noticed_while_nobody_waits(void) {
   const zf_stats stats = await_restarts(handle, 1);
   const double noticed_ms = (double)(now_ns() - begin) * 1e-6;
   CHECK(stats.worker_pid != worker && strstr(stats.last_death, "was killed by signal 9") != NULL);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   return noticed_ms;
@@ -153,7 +152,7 @@ static void successor_that_hangs_at_its_start_is_given_up(void) {
   handle = open_restartable(2000);
   unsetenv("ZF_OPTIMIZER");
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   const zf_stats stats = await_restarts(handle, 2);
   CHECK(strstr(stats.last_death, "it was not ready after 2000 ms") != NULL);
@@ -169,7 +168,7 @@ static void nothing_is_started_after_a_failed_end(void) {
   const struct rlimit none = {3, before.rlim_max}; /* poll of fewer is allowed */
   const pid_t worker = worker_of(handle);
   CHECK(kill(worker, SIGSTOP) == 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
   CHECK(kill(worker, SIGKILL) == 0);
   const zf_status ended = zf_end(handle);
@@ -192,7 +191,7 @@ static void lost_descriptors_do_not_hang_the_close(void) {
     sleep_ms(300);
     CHECK(clock() - before < CLOCKS_PER_SEC / 10); /* nor does anything look for them in a hurry */
     CHECK(kill(worker, SIGSTOP) == 0);
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_wait(handle, 0, 5000), ZF_ERROR_SYSTEM); /* nobody knows whether it lives */
     expect_error("closes descriptors that it did not open");
     CHECK(kill(worker, SIGCONT) == 0);
@@ -218,7 +217,7 @@ static void signals_to_the_job_are_left_to_the_trainer(void) {
     CHECK(kill(worker_of(handle), signals[i]) == 0);
   }
   sleep_ms(20);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
 }
@@ -251,7 +250,7 @@ static zf_status killed_during(zf_status (*ending)(zf_runtime*), zf_runtime* han
   pthread_t killer;
   pid_t worker = worker_of(handle);
   stop_process(worker);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   const int64_t begin = now_ns();
   CHECK(pthread_create(&killer, NULL, kill_after_half_a_second, &worker) == 0);
   const zf_status status = ending(handle);
@@ -286,12 +285,12 @@ static void ended_optimizer_leaves_its_results(void) {
   EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_OK);
   EXPECT(zf_buffer(handle, 0, ZF_GRADS_0, &grads, NULL), ZF_OK);
   *(float*)grads = 1.0f;
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_end(handle), ZF_OK);
   CHECK(kill(worker, 0) == -1); /* no zombie */
   CHECK(*(float*)params < 0.0f);
   EXPECT(zf_end(handle), ZF_OK);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_USAGE);
+  EXPECT(submit_all(handle, NULL), ZF_ERROR_USAGE);
   expect_error("ended by zf_end");
   EXPECT(zf_wait(handle, 0, 0), ZF_ERROR_USAGE);
   EXPECT(zf_close(handle), ZF_OK);
@@ -305,7 +304,7 @@ static void forked_child_cannot_disturb(void) {
   CHECK(child >= 0);
   if (child == 0) {
     void* params = NULL;
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_FORKED);
+    EXPECT(submit_all(handle, NULL), ZF_ERROR_FORKED);
     EXPECT(zf_wait(handle, 0, 0), ZF_ERROR_FORKED);
     EXPECT(zf_buffer(handle, 0, ZF_PARAMS, &params, NULL), ZF_ERROR_FORKED);
     EXPECT(zf_close(handle), ZF_ERROR_FORKED);
@@ -313,7 +312,7 @@ static void forked_child_cannot_disturb(void) {
     _exit(0);
   }
   CHECK(waitpid(child, &status, 0) == child && status == 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
 }
@@ -403,7 +402,7 @@ static void* open_in_thread(void* unused) {
 }
 
 static void* step_in_thread(void* handle) {
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   return NULL;
 }
@@ -472,7 +471,7 @@ static void* use_while_cancelled(void* argument) {
   zf_runtime* handle = NULL;
   CHECK(pthread_cancel(pthread_self()) == 0);
   EXPECT(zf_open(&use->options, &use->group, 1, &handle), ZF_OK);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, -1), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   use->done = 1;

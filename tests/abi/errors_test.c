@@ -70,7 +70,7 @@ static void without_tuning(void) {
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   CHECK(stats.threads == allowed_cpus(cpus));
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   unsetenv("ZF_TUNE");
@@ -143,13 +143,6 @@ static void groups(void) {
   zf_group group = group_of(10);
   EXPECT(open_with(plan, NULL, 0), ZF_ERROR_USAGE);
   EXPECT(open_with(plan, &group, 0), ZF_ERROR_USAGE);
-  group.beta1 = 1.0f;
-  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
-  expect_error("group 0: beta1 is 1");
-  group = group_of(10);
-  group.lr = NAN;
-  EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
-  group = group_of(10);
   group.copy_type = ZF_F32;
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_USAGE);
   group = group_of(10);
@@ -186,7 +179,7 @@ static void groups_of_any_size(void) {
 static void calls(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 10);
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
-  zf_group group = group_of(10);
+  const zf_scalars scalars = made_scalars(0, 1);
   const uint32_t twice[] = {0, 0};
   const uint32_t other = 1;
   void* pointer = NULL;
@@ -203,9 +196,11 @@ static void calls(void) {
   args.buffer = 2;
   EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
   args.buffer = 0;
-  args.grad_scale = INFINITY;
   EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
-  args.grad_scale = 1.0f;
+  expect_error("scalars is NULL; zf_adam_scalars computes those of a step");
+  EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_USAGE);
+  args.scalars = &scalars;
+  args.scalar_count = 1;
   args.groups = twice;
   args.n_groups = 2;
   EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
@@ -213,9 +208,7 @@ static void calls(void) {
   args.n_groups = 1;
   EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
   expect_error("there is no group 1: the number of groups is 1");
-  group.elements = 11;
-  EXPECT(zf_set_group(handle, 0, &group), ZF_ERROR_USAGE);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK); /* none of this has hurt */
+  EXPECT(submit_all(handle, NULL), ZF_OK); /* none of this has hurt */
   EXPECT(zf_wait(handle, 0, 5000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   EXPECT(zf_close(NULL), ZF_OK);

@@ -141,7 +141,7 @@ static void death_behind_a_debugger_is_noticed(void) {
   const pid_t worker = worker_of(handle);
   stop_process(worker);
   const struct holder holder = held(handle, BEHIND_ITS_END);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   const int64_t begin = now_ns();
   CHECK(kill(worker, SIGKILL) == 0);
   EXPECT(zf_wait(handle, 0, -1), ZF_WORKER_DIED);

@@ -5,8 +5,7 @@
  * "offline" it leaves the whole machine, so use that in a guest. With "steps" the optimizer is stopped before
  * each kill, and its threads execute single instructions in a random order until the kill comes between two
  * of them. ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). ZF_SEED:
- * another sequence of random choices. ZF_STATE: the state format of all groups. ZF_SCALARS: steps with
- * scalars. */
+ * another sequence of random choices. ZF_STATE: the state format of all groups. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 #include "cpuset.h"
-#include "made_scalars.h"
 #include "single_steps.h"
 #include "support.h"
 
@@ -45,8 +43,6 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
     const zf_group init = ZF_GROUP_INIT;
     groups[i] = init;
     groups[i].elements = elements[i];
-    groups[i].mode = i % 2 == 0 ? ZF_ADAMW : ZF_ADAM;
-    groups[i].weight_decay = i == 2 ? 0.0f : 0.05f;
     groups[i].grad_type = i % 3 == 0 ? ZF_F32 : i % 3 == 1 ? ZF_BF16 : ZF_F16;
     groups[i].copy_type = i == 1 ? ZF_F16 : ZF_BF16;
     groups[i].stale = 1;
@@ -56,7 +52,6 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
     groups[i].stale = 0;
     groups[i].moment_sets = 1;
     groups[i].state_format = state_format;
-    groups[i].seed = 7;
     groups[i].first_element = (uint64_t)i << 20;
     groups[i].ranges = i == 0 || i == 4 ? ranges : NULL;
     groups[i].range_count = i == 0 || i == 4 ? sizeof ranges / sizeof *ranges : 0;
@@ -119,8 +114,6 @@ static void expect_same(zf_runtime* a, zf_runtime* b, const zf_group* groups, in
   }
 }
 
-static int has_scalars;
-
 static uint32_t buffer_of_step(int step) { return (uint32_t)step % 2; }
 
 static void submit_step(zf_runtime* handle, int step) {
@@ -128,13 +121,8 @@ static void submit_step(zf_runtime* handle, int step) {
   args.buffer = buffer_of_step(step);
   zf_scalars scalars[GROUPS];
   for (unsigned i = 0; i < GROUPS; ++i) scalars[i] = made_scalars(i % 4, (uint64_t)step + 1);
-  if (has_scalars) {
-    args.scalars = scalars;
-    args.scalar_count = GROUPS;
-    args.scalars_size = sizeof *scalars;
-  } else {
-    args.grad_scale = 0.5f;
-  }
+  args.scalars = scalars;
+  args.scalar_count = GROUPS;
   if (step % 3 != 0) {
     EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
     return;
@@ -142,7 +130,8 @@ static void submit_step(zf_runtime* handle, int step) {
   for (uint32_t i = 0; i < GROUPS; ++i) { /* group by group */
     args.groups = &i;
     args.n_groups = 1;
-    if (has_scalars) args.scalar_count = 1, args.scalars = &scalars[i];
+    args.scalars = &scalars[i];
+    args.scalar_count = 1;
     EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
   }
 }
@@ -323,7 +312,7 @@ static void run(enum plan_kind kind, struct kills kills) {
     if (kib_before == 0 && kills.done * 4 >= kills.wanted) kib_before = count_private_kib();
   }
   if (cpus_leave) stop_toggling(&toggler);
-  EXPECT(zf_submit(hunted, NULL, NULL), ZF_OK); /* has a worker again, and can be closed in peace */
+  EXPECT(submit_all(hunted, NULL), ZF_OK); /* has a worker again, and can be closed in peace */
   finish(hunted);
   EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
   CHECK(stats.restarts > 0 && stats.restarts <= (uint32_t)kills.done);
@@ -367,12 +356,12 @@ static void restarts_end(void) {
   for (uint32_t i = 0; i < 2; ++i) {
     CHECK(kill(worker_of(handle), SIGKILL) == 0);
     await_restarts(handle, i + 1, 1);
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_wait(handle, 0, STALL_MS), ZF_OK);
   }
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   await_restarts(handle, 2, 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(submit_all(handle, NULL), ZF_WORKER_DIED);
   expect_error("it has been started again 2 times");
   EXPECT(zf_wait(handle, 0, 0), ZF_OK); /* what was done before counts */
   EXPECT(zf_close(handle), ZF_OK);
@@ -393,7 +382,6 @@ int main(int argc, char** argv) {
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   const char* const format = getenv("ZF_STATE");
   if (format != NULL) take_format(format);
-  has_scalars = getenv("ZF_SCALARS") != NULL;
   const char* const way = argc > 1 ? argv[1] : "";
   by_single_steps = strcmp(way, "steps") == 0;
   cpus_leave = *way != 0 && !by_single_steps;

@@ -18,7 +18,7 @@ static void print_empty_step(void) {
   zf_runtime* const handle = open_one(PLAN_SPLIT, 0);
   for (int i = 0; i < ROUNDS; ++i) {
     const int64_t begin = now_ns();
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_wait(handle, 0, -1), ZF_OK);
     times[i] = now_ns() - begin;
   }
@@ -41,7 +41,7 @@ int main(void) {
     zf_runtime* handle = NULL;
     EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
     CHECK(count_arena_mappings() == 1);
-    if (round % 2 == 1) EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    if (round % 2 == 1) EXPECT(submit_all(handle, NULL), ZF_OK);
     if (round % 5 == 4) CHECK(kill(worker_of(handle), SIGKILL) == 0);
     const zf_status closed = zf_close(handle); /* a dead one may have been replaced already */
     CHECK(closed == ZF_OK || (round % 5 == 4 && closed == ZF_WORKER_DIED));

@@ -45,7 +45,6 @@ static zf_status open_it(struct use* use) {
   options.plan_path = use->plan;
   options.close_timeout_ms = 5000;
   group.elements = ELEMENTS;
-  group.lr = 0.5f;
   return zf_open(&options, &group, 1, &use->handle);
 }
 
@@ -58,7 +57,7 @@ static void fill(const struct use* use) {
   }
 }
 
-static zf_status submit_it(struct use* use) { return zf_submit(use->handle, NULL, NULL); }
+static zf_status submit_it(struct use* use) { return submit_all(use->handle, NULL); }
 static zf_status await_it(struct use* use) { return zf_wait(use->handle, 0, 20000); }
 static zf_status export_it(struct use* use) { return zf_export_state(use->handle, use->state); }
 static zf_status import_it(struct use* use) { return zf_import_state(use->handle, use->state); }

@@ -79,25 +79,6 @@ static zf_local_step_args args_of(const zf_tensor* tensors, size_t count, const 
   return args;
 }
 
-/* The scalars that the arena uses for the next step of a group. `powers`: the running products of its betas.
- */
-static zf_scalars next_scalars(const zf_group* group, float* powers) {
-  zf_scalars scalars;
-  powers[0] *= group->beta1;
-  powers[1] *= group->beta2;
-  scalars.beta1 = group->beta1;
-  scalars.one_minus_beta1 = 1.0f - group->beta1;
-  scalars.beta2 = group->beta2;
-  scalars.one_minus_beta2 = 1.0f - group->beta2;
-  scalars.eps = group->eps;
-  scalars.inv_sqrt_bias2 = 1.0f / sqrtf(1.0f - powers[1]);
-  scalars.step_size = -group->lr / (1.0f - powers[0]);
-  scalars.decay = group->mode == ZF_ADAMW ? -group->lr * group->weight_decay : group->weight_decay;
-  scalars.grad_scale = 0.25f;
-  scalars.mode = group->mode;
-  return scalars;
-}
-
 static int is_pair_equal(const void* a, const void* b, size_t bytes) { return memcmp(a, b, bytes) == 0; }
 
 enum { GROUPS = 4, STEPS = 4 };
@@ -110,9 +91,6 @@ static void make_groups(zf_group* groups) {
     groups[i] = init;
     groups[i].elements = sizes[i];
   }
-  groups[0].weight_decay = 0.01f;
-  groups[1].mode = ZF_ADAM;
-  groups[1].weight_decay = 0.1f;
   groups[1].grad_type = ZF_F16;
   groups[3].grad_type = ZF_BF16;
   groups[3].copy_type = ZF_BF16;
@@ -139,7 +117,6 @@ static void equal_the_arena(uint32_t threads, size_t shift) {
   zf_group groups[GROUPS];
   struct arrays arrays[GROUPS];
   zf_tensor tensors[GROUPS + 1];
-  float powers[GROUPS][2];
   zf_scalars scalars[GROUPS];
   float counts[GROUPS + 1] = {0};
   float* counters[GROUPS + 1];
@@ -164,7 +141,6 @@ static void equal_the_arena(uint32_t threads, size_t shift) {
       tensors[i].copy = arrays[i].copy;
       tensors[i].copy_type = (uint8_t)groups[i].copy_type;
     }
-    powers[i][0] = powers[i][1] = 1.0f;
     counters[i] = &counts[i];
   }
   memset(&tensors[GROUPS], 0, sizeof tensors[GROUPS]); /* an empty one, without pointers */
@@ -175,11 +151,12 @@ static void equal_the_arena(uint32_t threads, size_t shift) {
   for (int step = 1; step <= STEPS; ++step) {
     zf_submit_args submit = ZF_SUBMIT_ARGS_INIT;
     zf_local_step_args args = args_of(tensors, GROUPS + 1, scalars, GROUPS);
-    submit.grad_scale = 0.25f;
+    submit.scalars = scalars;
+    submit.scalar_count = GROUPS;
     args.counters = counters;
     for (int i = 0; i < GROUPS; ++i) {
       fill_gradients(&groups[i], buffer_of(arena, (size_t)i, ZF_GRADS_0, NULL), &arrays[i], sizes[i]);
-      scalars[i] = next_scalars(&groups[i], powers[i]);
+      scalars[i] = made_scalars((unsigned)i, (uint64_t)step);
     }
     EXPECT(zf_submit(arena, &submit, NULL), ZF_OK);
     EXPECT(zf_wait(arena, 0, -1), ZF_OK);
@@ -210,10 +187,8 @@ static void a_written_copy_is_the_truth(void) {
   enum { N = 20000 };
   struct arrays arrays = make_arrays(N, 3);
   zf_tensor tensor = tensor_of(&arrays, N);
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
-  group.lr = 0.0f;
-  const zf_scalars scalars = next_scalars(&group, powers);
+  zf_scalars scalars = made_scalars(1, 1);
+  scalars.step_size = 0.0f;
   zf_local* const local = open_with(ZF_NO, 2);
   tensor.copy = arrays.copy;
   tensor.copy_type = ZF_BF16;
@@ -272,13 +247,10 @@ static zf_tensor tensor_in_format(struct state* state, uint16_t format, size_t b
 /* Takes three steps of `count` tensors. */
 static void step_in_format(const zf_tensor* tensors, size_t count, const zf_range* ranges, size_t range_count,
                            uint32_t threads, uint64_t seed) {
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
   zf_local* const local = open_with(ZF_NO, threads);
   for (uint64_t step = 1; step <= 3; ++step) {
-    zf_scalars scalars = next_scalars(&group, powers);
+    zf_scalars scalars = made_scalars(1, step);
     scalars.seed = seed;
-    scalars.step = step;
     zf_local_step_args args = args_of(tensors, count, &scalars, 1);
     args.ranges = ranges;
     args.range_count = range_count;
@@ -329,9 +301,7 @@ static void formats_have_the_same_bits_in_any_grouping(void) {
 static void wrong_ranges(void) {
   struct state* const state = new_state();
   const zf_tensor tensor = tensor_in_format(state, ZF_STATE_BF16, 0, 100);
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
-  const zf_scalars scalars = next_scalars(&group, powers);
+  const zf_scalars scalars = made_scalars(1, 1);
   zf_local* const local = open_with(ZF_NO, 1);
   zf_local_step_args args = args_of(&tensor, 1, &scalars, 1);
   const struct {
@@ -365,9 +335,7 @@ static void expect_wrong(zf_tensor tensor, const char* text) {
   struct arrays good = make_arrays(100, 0);
   float count = 0.0f;
   float* const counters[2] = {&count, NULL};
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
-  const zf_scalars scalars = next_scalars(&group, powers);
+  const zf_scalars scalars = made_scalars(1, 1);
   const zf_tensor tensors[2] = {tensor_of(&good, 100), tensor};
   zf_local_step_args args = args_of(tensors, 2, &scalars, 1);
   args.counters = counters;
@@ -441,9 +409,7 @@ static void wrong_tensors(void) {
 static void wrong_calls(void) {
   struct arrays arrays = make_arrays(100, 0);
   const zf_tensor tensor = tensor_of(&arrays, 100);
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
-  zf_scalars scalars = next_scalars(&group, powers);
+  zf_scalars scalars = made_scalars(1, 1);
   zf_local* local = open_with(ZF_TRY, 0);
   zf_local_step_args args = args_of(&tensor, 1, &scalars, 1);
   zf_local_statistics statistics = ZF_LOCAL_STATISTICS_INIT;
@@ -556,14 +522,12 @@ static void other_sizes(void) {
     uint64_t unknown;
   } statistics = {ZF_LOCAL_STATISTICS_INIT, 7};
   struct arrays arrays[2] = {make_arrays(100, 0), make_arrays(200, 0)};
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
   zf_local* const local = open_with(ZF_TRY, 0);
   memset(tensors, 0, sizeof tensors);
   tensors[0].ours = tensor_of(&arrays[0], 100);
   tensors[1].ours = tensor_of(&arrays[1], 200);
   memset(&scalars, 0, sizeof scalars);
-  scalars.ours = next_scalars(&group, powers);
+  scalars.ours = made_scalars(1, 1);
   arrays[0].g[99] = arrays[1].g[199] = 1.0f;
   zf_local_step_args args = args_of(&tensors[0].ours, 2, &scalars.ours, 1);
   args.tensor_size = sizeof tensors[0];
@@ -604,12 +568,10 @@ enum { TURNS = 40, TURN_SIZE = 50000 };
 static void* step_often(void* threads) {
   struct arrays arrays = make_arrays(TURN_SIZE, 1);
   const zf_tensor tensor = tensor_of(&arrays, TURN_SIZE);
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
   zf_local* const local = open_with(ZF_TRY, *(const uint32_t*)threads);
   for (size_t i = 0; i < TURN_SIZE; ++i) arrays.g[i] = (float)(i % 100);
   for (int turn = 0; turn < TURNS; ++turn) {
-    const zf_scalars scalars = next_scalars(&group, powers);
+    const zf_scalars scalars = made_scalars(1, 1);
     const zf_local_step_args args = args_of(&tensor, 1, &scalars, 1);
     EXPECT(zf_local_step(local, &args), ZF_OK);
   }
@@ -635,9 +597,7 @@ static void two_handles_take_turns(void) {
 static void child_of_a_fork(void) {
   struct arrays arrays = make_arrays(100000, 0);
   const zf_tensor tensor = tensor_of(&arrays, 100000);
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
-  const zf_scalars scalars = next_scalars(&group, powers);
+  const zf_scalars scalars = made_scalars(1, 1);
   const zf_local_step_args args = args_of(&tensor, 1, &scalars, 1);
   zf_local* const local = open_with(ZF_TRY, 2);
   EXPECT(zf_local_step(local, &args), ZF_OK);
@@ -678,9 +638,7 @@ static void children_of_a_busy_parent(void) {
   struct arrays ours = make_arrays(20000, 0);
   const zf_tensor their_tensor = tensor_of(&theirs, 20000);
   const zf_tensor our_tensor = tensor_of(&ours, 20000);
-  zf_group group = ZF_GROUP_INIT;
-  float powers[2] = {1.0f, 1.0f};
-  const zf_scalars scalars = next_scalars(&group, powers);
+  const zf_scalars scalars = made_scalars(1, 1);
   const zf_local_step_args their_args = args_of(&their_tensor, 1, &scalars, 1);
   const zf_local_step_args our_args = args_of(&our_tensor, 1, &scalars, 1);
   pthread_t thread;

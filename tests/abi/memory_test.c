@@ -43,7 +43,7 @@ static zf_stats stats_of(zf_runtime* handle) {
 }
 
 static void steps_and_closes(zf_runtime* handle) {
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
 }

@@ -47,6 +47,8 @@ static void submit(zf_runtime* handle, uint32_t work) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   args.buffer = 1;
   args.work = work;
+  const zf_scalars scalars = made_scalars(1, 1);
+  if (work == ZF_STEP) args.scalars = &scalars, args.scalar_count = 1;
   EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
 }
 

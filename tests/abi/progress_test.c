@@ -34,8 +34,9 @@ static void chunks_are_final_when_reported(enum plan_kind kind) {
   uint64_t ticket = 0;
   unsigned long reports = 0;
   for (int step = 1; step <= 3; ++step) {
-    reference_step(&want, buffer_of(handle, 0, ZF_GRADS_0, NULL), 1.0f);
-    EXPECT(zf_submit(handle, NULL, &ticket), ZF_OK);
+    const zf_scalars scalars = made_scalars(1, 1); /* of submit_all() */
+    reference_step(&want, buffer_of(handle, 0, ZF_GRADS_0, NULL), &scalars);
+    EXPECT(submit_all(handle, &ticket), ZF_OK);
     for (uint64_t sent = 0, done = 0; sent < N; sent = done) {
       EXPECT(zf_progress(handle, ticket, 0, sent + 1, -1, &done), ZF_OK);
       CHECK(done > sent && done <= N && (done % CHUNK == 0 || done == N));
@@ -61,7 +62,7 @@ static void a_wait_for_the_end_sleeps_to_the_end(void) {
   const int64_t begin = now_ns();
   CHECK(getrusage(RUSAGE_THREAD, &before) == 0);
   for (int step = 0; step < 10; ++step) {
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_wait(handle, 0, -1), ZF_OK);
   }
   CHECK(getrusage(RUSAGE_THREAD, &after) == 0);
@@ -80,7 +81,7 @@ static void a_part_is_reported_before_the_end(void) {
   int tries = 0;
   do {
     CHECK(++tries <= 100);
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_progress(handle, 0, 0, 1, -1, &done), ZF_OK);
     stop_process(worker_of(handle));
     EXPECT(zf_progress(handle, 0, 0, 0, 0, &done), ZF_OK);
@@ -115,10 +116,13 @@ static void tickets_are_told_apart(void) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   uint64_t tickets[2];
   uint64_t done = 0;
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, -1), ZF_OK);
   const pid_t worker = worker_of(handle);
   stop_process(worker);
+  const zf_scalars scalars = made_scalars(1, 1);
+  args.scalars = &scalars;
+  args.scalar_count = 1;
   for (args.buffer = 0; args.buffer < 2; ++args.buffer)
     EXPECT(zf_submit(handle, &args, &tickets[args.buffer]), ZF_OK);
   EXPECT(zf_progress(handle, 1, 0, 1, 0, &done), ZF_OK); /* the one before is done */

@@ -6,26 +6,18 @@
 
 #include "zf_runtime.h"
 
-/* Arrays of one group, the running powers of its betas (1 before the first step), and the number of its last
- * step. */
+/* Arrays of one group. */
 struct reference_group {
   zf_group settings;
   float* p;
   float* m;
   float* v;
-  float beta1_power;
-  float beta2_power;
-  unsigned long long step;
 };
 
 struct reference_group reference_group(const zf_group* settings, const float* params);
 
-/* Takes the next step. */
-void reference_step(struct reference_group* group, const float* grads, float grad_scale);
-
-/* Takes the step with this number, from 1. After a jump the powers are float(pow(beta, number)). */
-void reference_step_number(struct reference_group* group, const float* grads, float grad_scale,
-                           unsigned long long number);
+/* Takes a step. */
+void reference_step(struct reference_group* group, const float* grads, const zf_scalars* scalars);
 
 /* Converts to bf16 bits, rounding to nearest even, and back, exactly. */
 unsigned short bf16_of(float value);

@@ -35,7 +35,7 @@ static zf_runtime* open_restartable(int32_t max_restarts, int64_t window_s) {
 
 static void kill_and_step(zf_runtime* handle) {
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
 }
 
@@ -48,7 +48,7 @@ static int dies_for_good(zf_runtime* handle) {
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   while (stats.restarts == before) {
     CHECK(now_ns() < deadline);
-    if (zf_submit(handle, NULL, NULL) == ZF_WORKER_DIED) return 1;
+    if (submit_all(handle, NULL) == ZF_WORKER_DIED) return 1;
     sleep_ms(1);
     EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   }
@@ -86,10 +86,10 @@ static void restarts_before_the_window_do_not_count(void) {
   kill_and_step(handle);
   int deaths = 1; /* the second one within a second is the last, but on a busy machine it may come later */
   while (!dies_for_good(handle)) CHECK(++deaths < 20);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(submit_all(handle, NULL), ZF_WORKER_DIED);
   expect_error("it has been started again 1 time (");
   sleep_ms(1200); /* it stays so */
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(submit_all(handle, NULL), ZF_WORKER_DIED);
   CHECK(count_children() == 0);
   const zf_status closed = zf_close(handle);
   CHECK(closed == ZF_OK ||
@@ -168,7 +168,7 @@ static void successors_that_never_become_ready_come_ever_later(void) {
   const int64_t begin = wall_ns();
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   await_starts(begin, 2); /* then there is a pause */
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   await_starts(begin, 4);
   for (int64_t ms = 0; ms <= 60; ms += 20) {
     const int64_t before = now_ns();
@@ -299,7 +299,7 @@ static void figures_of_a_worker_that_starts_are_not_read(void) {
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   CHECK(stats.threads == reader.expected.threads && strcmp(stats.isa, reader.expected.isa) == 0);
   set_works(1);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   CHECK(stats.threads == reader.expected.threads && strcmp(stats.isa, reader.expected.isa) == 0);
@@ -315,7 +315,7 @@ static void successors_that_never_become_ready_use_the_restarts_up(void) {
   zf_status status = ZF_OK;
   for (int i = 0; i < 2000 && status == ZF_OK; ++i) {
     sleep_ms(5);
-    status = zf_submit(handle, NULL, NULL);
+    status = submit_all(handle, NULL);
     if (status == ZF_ERROR_BUSY) status = ZF_OK;
   }
   CHECK(status == ZF_WORKER_DIED);
@@ -337,10 +337,10 @@ static void successor_that_cannot_be_started_is_tried_again(void) {
     sleep_ms(1);
     EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   } while (stats.worker_alive);
-  for (int i = 0; i < 3; ++i) EXPECT(zf_submit(handle, NULL, NULL), ZF_ERROR_WORKER);
+  for (int i = 0; i < 3; ++i) EXPECT(submit_all(handle, NULL), ZF_ERROR_WORKER);
   expect_error(program);
   CHECK(rename(away, program) == 0);
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
   EXPECT(zf_wait(handle, 0, 20000), ZF_OK);
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);
   CHECK(stats.restarts == 1);
@@ -356,11 +356,11 @@ static void successors_of_another_release_use_the_restarts_up(void) {
   memcpy(arena_address() + 8, &version, sizeof version); /* ArenaPrefix of control_block.hpp */
   CHECK(kill(worker_of(handle), SIGKILL) == 0);
   const int64_t deadline = now_ns() + 20000000000;
-  while (zf_submit(handle, NULL, NULL) != ZF_WORKER_DIED) {
+  while (submit_all(handle, NULL) != ZF_WORKER_DIED) {
     CHECK(now_ns() < deadline);
     sleep_ms(5);
   }
-  EXPECT(zf_submit(handle, NULL, NULL), ZF_WORKER_DIED);
+  EXPECT(submit_all(handle, NULL), ZF_WORKER_DIED);
   expect_error("arena version 1000000, this zf-optimizer uses");
   expect_error("it has been started again 2 times");
   EXPECT(zf_get_stats(handle, &stats), ZF_OK);

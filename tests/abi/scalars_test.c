@@ -1,11 +1,10 @@
 /* A submission with scalars: its steps are those of zf_local_step with the same scalars, bit for bit, in
- * every state format; the group's own settings do not matter; its step's number and progress are kept; a
- * wrong call gives one clear line and submits nothing. */
+ * every state format; its step's number is kept; a wrong call gives one clear line and submits nothing.
+ * zf_adam_scalars computes what its header says. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
 
-#include "made_scalars.h"
 #include "support.h"
 
 enum { GROUPS = 5, KINDS = 4, STEPS = 5, MOST = 150001 };
@@ -37,9 +36,6 @@ static zf_runtime* open_groups(enum plan_kind kind, int32_t format, zf_group* gr
     const zf_group init = ZF_GROUP_INIT;
     groups[i] = init;
     groups[i].elements = sizes[i];
-    groups[i].lr = 1e9f; /* settings would be seen */
-    groups[i].weight_decay = 1.0f;
-    groups[i].seed = 99;
     groups[i].grad_type = i % 2 == 0 ? ZF_F32 : ZF_BF16;
     groups[i].copy_type = is_split(format) ? ZF_BF16 : ZF_NONE;
     groups[i].state_format = format;
@@ -142,7 +138,6 @@ static void equals_in_place(enum plan_kind kind, int32_t format) {
     args.scalars = scalars;
     args.scalar_count = KINDS;
     args.scalars_of = of_group;
-    args.scalars_size = sizeof *scalars;
     if (step % 2 == 1) {
       args.groups = order;
       args.n_groups = GROUPS;
@@ -169,55 +164,64 @@ static void equals_in_place(enum plan_kind kind, int32_t format) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-/* The scalars that the arena computes from the settings of a group, for a step after others of the same. */
-static zf_scalars scalars_of_settings(const zf_group* group, float* powers, uint64_t step) {
-  zf_scalars scalars = made_scalars(0, step);
-  powers[0] *= group->beta1;
-  powers[1] *= group->beta2;
-  scalars.beta1 = group->beta1;
-  scalars.one_minus_beta1 = 1.0f - group->beta1;
-  scalars.beta2 = group->beta2;
-  scalars.one_minus_beta2 = 1.0f - group->beta2;
-  scalars.eps = group->eps;
-  scalars.inv_sqrt_bias2 = 1.0f / sqrtf(1.0f - powers[1]);
-  scalars.step_size = -group->lr / (1.0f - powers[0]);
-  scalars.mode = group->mode;
-  scalars.decay = 0.0f;
-  scalars.grad_scale = 1.0f;
-  return scalars;
+/* Each factor is computed in double from the settings and the step alone, and rounded once. */
+static void factors_are_those_of_the_header(void) {
+  static const uint64_t steps[] = {1, 2, 3, 1000, 123456789, UINT64_C(1) << 62};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i) {
+    zf_adam adam = ZF_ADAM_INIT;
+    zf_scalars found;
+    adam.lr = 3e-4;
+    adam.weight_decay = 0.1;
+    EXPECT(zf_adam_scalars(&adam, steps[i], &found), ZF_OK);
+    const double bias1 = 1.0 - pow(0.9, (double)steps[i]);
+    const double bias2 = 1.0 - pow(0.999, (double)steps[i]);
+    CHECK(found.beta1 == 0.9f && found.one_minus_beta1 == (float)(1.0 - 0.9));
+    CHECK(found.beta2 == 0.999f && found.one_minus_beta2 == (float)(1.0 - 0.999));
+    CHECK(found.eps == 1e-8f && found.inv_sqrt_bias2 == (float)pow(bias2, -0.5));
+    CHECK(found.step_size == (float)(-3e-4 / bias1) && found.decay == (float)(-3e-4 * 0.1));
+    CHECK(found.grad_scale == 1.0f && found.mode == ZF_ADAMW && found.seed == 0 && found.step == steps[i]);
+    adam.mode = ZF_ADAM;
+    adam.bias_correction = 0;
+    EXPECT(zf_adam_scalars(&adam, steps[i], &found), ZF_OK);
+    CHECK(found.inv_sqrt_bias2 == 1.0f && found.step_size == -3e-4f && found.decay == 0.1f);
+    CHECK(found.mode == ZF_ADAM);
+  }
 }
 
-/* After steps with scalars, a step by settings goes on as if those had been steps by settings: the running
- * products of the betas are kept, also in a state file. */
-static void steps_by_settings_may_follow(void) {
-  enum { N = 5000 };
-  const char* const path = write_file("");
-  float powers[2] = {1.0f, 1.0f};
-  zf_group group = ZF_GROUP_INIT;
-  zf_runtime* with = open_one(PLAN_SPLIT, N);
-  zf_runtime* const without = open_one(PLAN_SPLIT, N);
-  for (uint64_t step = 1; step <= 42; ++step) {
-    float* const grads = buffer_of(with, 0, ZF_GRADS_0, NULL);
-    for (size_t k = 0; k < N; ++k) grads[k] = random_float();
-    memcpy(buffer_of(without, 0, ZF_GRADS_0, NULL), grads, N * sizeof *grads);
-    EXPECT(zf_submit(without, NULL, NULL), ZF_OK);
-    wait_for(without);
-    zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
-    const zf_scalars scalars = scalars_of_settings(&group, powers, step);
-    args.scalars = &scalars;
-    args.scalar_count = 1;
-    args.scalars_size = sizeof scalars;
-    EXPECT(zf_submit(with, step <= 40 ? &args : NULL, NULL), ZF_OK);
-    wait_for(with);
-    CHECK(memcmp(buffer_of(with, 0, ZF_PARAMS, NULL), buffer_of(without, 0, ZF_PARAMS, NULL), 4 * N) == 0);
-    if (step != 40) continue;
-    EXPECT(zf_export_state(with, path), ZF_OK);
-    EXPECT(zf_close(with), ZF_OK);
-    with = open_one(PLAN_SPLIT, N);
-    EXPECT(zf_import_state(with, path), ZF_OK);
-  }
-  EXPECT(zf_close(with), ZF_OK);
-  EXPECT(zf_close(without), ZF_OK);
+static void wrong_settings(void) {
+  const zf_adam good = ZF_ADAM_INIT;
+  const zf_scalars before = made_scalars(0, 1);
+  zf_scalars scalars = before;
+  zf_adam adam = good;
+#define REFUSED(status, part)                              \
+  do {                                                     \
+    EXPECT(zf_adam_scalars(&adam, 1, &scalars), status);   \
+    expect_error(part);                                    \
+    CHECK(memcmp(&scalars, &before, sizeof scalars) == 0); \
+    adam = good;                                           \
+  } while (0)
+  adam.beta1 = 1.0;
+  REFUSED(ZF_ERROR_USAGE, "beta1 is 1; it must be in [0, 1)");
+  adam.beta2 = -0.1;
+  REFUSED(ZF_ERROR_USAGE, "beta2 is -0.1; it must be in [0, 1)");
+  adam.lr = NAN;
+  REFUSED(ZF_ERROR_USAGE, "lr is nan; it must be finite");
+  adam.lr = 1e300;
+  REFUSED(ZF_ERROR_USAGE, "step_size is -inf; it must be finite");
+  adam.eps = -1e-8;
+  REFUSED(ZF_ERROR_USAGE, "eps is -1e-08; it must be 0 or more, and finite");
+  adam.weight_decay = INFINITY;
+  REFUSED(ZF_ERROR_USAGE, "weight_decay is inf; it must be 0 or more, and finite");
+  adam.mode = 2;
+  REFUSED(ZF_ERROR_USAGE, "mode is 2; it must be ZF_ADAM or ZF_ADAMW");
+  adam.struct_size = 0;
+  REFUSED(ZF_ERROR_ABI, "zf_adam.struct_size is 0");
+#undef REFUSED
+  EXPECT(zf_adam_scalars(&good, 0, &scalars), ZF_ERROR_USAGE);
+  expect_error("step is 0; it must be 1 to 4611686018427387904");
+  EXPECT(zf_adam_scalars(&good, UINT64_MAX, &scalars), ZF_ERROR_USAGE);
+  EXPECT(zf_adam_scalars(NULL, 1, &scalars), ZF_ERROR_USAGE);
+  EXPECT(zf_adam_scalars(&good, 1, NULL), ZF_ERROR_USAGE);
 }
 
 static void wrong_calls(void) {
@@ -230,7 +234,6 @@ static void wrong_calls(void) {
   good.scalars = scalars;
   good.scalar_count = 2;
   good.scalars_of = map;
-  good.scalars_size = sizeof *scalars;
   zf_submit_args args = good;
 #define REFUSED(status, part)                       \
   do {                                              \
@@ -238,21 +241,13 @@ static void wrong_calls(void) {
     expect_error(part);                             \
     args = good;                                    \
   } while (0)
-  args.step = 1;
-  REFUSED(ZF_ERROR_USAGE, "step is 1, and scalars is set; leave step 0: zf_scalars.step is the number");
-  args.grad_scale = 0.5f;
-  REFUSED(ZF_ERROR_USAGE, "grad_scale is 0.5, and scalars is set; leave it 1");
   args.work = ZF_NORM;
   REFUSED(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars is set");
-  args.reserved = 1;
-  REFUSED(ZF_ERROR_USAGE, "reserved is 1");
   args.scalars = NULL;
-  REFUSED(ZF_ERROR_USAGE, "scalars is NULL, and scalar_count is 2");
-  args.scalars = NULL;
-  args.scalar_count = 0;
-  REFUSED(ZF_ERROR_USAGE, "scalars_of is set, and scalars is NULL");
+  REFUSED(ZF_ERROR_USAGE, "scalars is NULL; zf_adam_scalars computes those of a step");
   args.scalars_of = NULL;
-  REFUSED(ZF_ERROR_USAGE, "scalar_count is 2 for 5 groups; give one for each group, or set scalars_of");
+  REFUSED(ZF_ERROR_USAGE,
+          "scalar_count is 2 for 5 groups; give one for all or one for each, or set scalars_of");
   args.scalar_count = 1;
   REFUSED(ZF_ERROR_USAGE, "scalars_of[2] is 1, but scalar_count is 1");
   args.scalars_size = 0;
@@ -285,25 +280,29 @@ static void wrong_calls(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
-/* A program that was built before there were scalars: what follows its struct is not read. */
-static void an_older_struct_works(void) {
-  zf_runtime* const handle = open_one(PLAN_SPLIT, 100);
+/* Without a map, one is for all groups. */
+static void one_is_for_all(void) {
+  zf_group groups[GROUPS];
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32, groups);
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
-  uint64_t step = 0;
-  args.struct_size = offsetof(zf_submit_args, scalars);
-  args.step = 9;
-  memset((char*)&args + args.struct_size, 0xff, sizeof args - args.struct_size);
+  const zf_scalars scalars = made_scalars(1, 9);
+  args.scalars = &scalars;
+  args.scalar_count = 1;
   EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
   wait_for(handle);
-  EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
-  CHECK(step == 9);
+  for (size_t i = 0; i < GROUPS; ++i) {
+    uint64_t step = 0;
+    EXPECT(zf_get_step(handle, i, &step), ZF_OK);
+    CHECK(step == 9);
+  }
   EXPECT(zf_close(handle), ZF_OK);
 }
 
 int main(void) {
   wrong_calls();
-  an_older_struct_works();
-  steps_by_settings_may_follow();
+  factors_are_those_of_the_header();
+  wrong_settings();
+  one_is_for_all();
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format) {
     equals_in_place(PLAN_SPLIT, format);
     equals_in_place(PLAN_SHARED, format);

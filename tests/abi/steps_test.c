@@ -14,19 +14,24 @@ static void make_groups(zf_group* groups) {
   const zf_group init = ZF_GROUP_INIT;
   for (int i = 0; i < GROUPS; ++i) groups[i] = init;
   groups[0].elements = 1000003;
-  groups[0].weight_decay = 0.01f;
   groups[1].elements = 12345;
-  groups[1].mode = ZF_ADAM;
-  groups[1].weight_decay = 0.1f;
-  groups[1].lr = 3e-4f;
   groups[1].stale = 1;
   groups[2].elements = 7;
-  groups[2].bias_correction = 0;
-  groups[2].beta1 = 0.8f;
   groups[3].elements = 50001;
   groups[3].grad_type = ZF_BF16;
   groups[3].copy_type = ZF_BF16;
   groups[4].elements = 0;
+}
+
+static void make_settings(zf_adam* settings) {
+  const zf_adam init = ZF_ADAM_INIT;
+  for (int i = 0; i < GROUPS; ++i) settings[i] = init;
+  settings[0].weight_decay = 0.01;
+  settings[1].mode = ZF_ADAM;
+  settings[1].weight_decay = 0.1;
+  settings[1].lr = 3e-4;
+  settings[2].bias_correction = 0;
+  settings[2].beta1 = 0.8;
 }
 
 /* Fills a gradient buffer, and `plain` with the same values as fp32. */
@@ -111,11 +116,13 @@ static void check_threads(pid_t worker, const char* optimizer, unsigned pool_thr
 static void run(enum plan_kind kind) {
   zf_options options = ZF_OPTIONS_INIT;
   zf_group groups[GROUPS];
+  zf_adam settings[GROUPS];
   struct reference_group want[GROUPS];
   zf_runtime* handle = NULL;
   const char* optimizer = NULL;
   options.plan_path = write_plan(kind, &optimizer);
   make_groups(groups);
+  make_settings(settings);
   EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
   for (int i = 0; i < GROUPS; ++i) {
     float* const params = buffer_of(handle, (size_t)i, ZF_PARAMS, NULL);
@@ -129,20 +136,25 @@ static void run(enum plan_kind kind) {
     zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
     uint64_t ticket = 0;
     args.buffer = (uint32_t)(step % 2);
-    args.grad_scale = step == 3 ? 0.125f : 1.0f;
-    if (step == 4) { /* settings may change between steps */
-      groups[0].lr = want[0].settings.lr = 5e-3f;
-      EXPECT(zf_set_group(handle, 0, &groups[0]), ZF_OK);
+    if (step == 4) settings[0].lr = 5e-3; /* settings may change between steps */
+    zf_scalars scalars[GROUPS];
+    for (int i = 0; i < GROUPS; ++i) {
+      EXPECT(zf_adam_scalars(&settings[i], (uint64_t)step, &scalars[i]), ZF_OK);
+      if (step == 3) scalars[i].grad_scale = 0.125f;
     }
+    args.scalars = scalars;
+    args.scalar_count = GROUPS;
     for (int i = 0; i < GROUPS; ++i) {
       write_grads(handle, i, &groups[i], args.buffer, grads);
       if (step >= 5) { /* group by group, while others run */
         const uint32_t one = (uint32_t)i;
         args.groups = &one;
         args.n_groups = 1;
+        args.scalars = &scalars[i];
+        args.scalar_count = 1;
         EXPECT(zf_submit(handle, &args, &ticket), ZF_OK);
       }
-      reference_step(&want[i], grads, args.grad_scale);
+      reference_step(&want[i], grads, &scalars[i]);
     }
     if (step < 5) EXPECT(zf_submit(handle, &args, &ticket), ZF_OK);
     EXPECT(zf_wait(handle, ticket, -1), ZF_OK);
@@ -177,10 +189,13 @@ static void both_buffers_at_once(void) {
   struct reference_group want = reference_group(&group, buffer_of(handle, 0, ZF_PARAMS, NULL));
   for (int round = 0; round < ROUNDS; ++round) {
     zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+    const zf_scalars scalars = made_scalars(3, (uint64_t)round + 1);
+    args.scalars = &scalars;
+    args.scalar_count = 1;
     CHECK(kill(worker_of(handle), SIGSTOP) == 0);
     for (args.buffer = 0; args.buffer < 2; ++args.buffer) {
       write_grads(handle, 0, &group, args.buffer, grads);
-      reference_step(&want, grads, 1.0f);
+      reference_step(&want, grads, &scalars);
       EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
     }
     CHECK(kill(worker_of(handle), SIGCONT) == 0);

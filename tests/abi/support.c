@@ -155,6 +155,27 @@ zf_runtime* open_one(enum plan_kind kind, uint64_t elements) {
   return handle;
 }
 
+zf_scalars made_scalars(unsigned kind, uint64_t step) {
+  zf_adam adam = ZF_ADAM_INIT;
+  zf_scalars scalars;
+  adam.mode = kind % 2 == 0 ? ZF_ADAM : ZF_ADAMW;
+  adam.lr = 0.01 + 0.001 * kind;
+  adam.beta2 = 0.99 + 0.001 * kind;
+  adam.weight_decay = kind >= 2 ? 0.05 : 0.0;
+  EXPECT(zf_adam_scalars(&adam, step, &scalars), ZF_OK);
+  scalars.grad_scale = 0.5f;
+  scalars.seed = 7 + kind;
+  return scalars;
+}
+
+zf_status submit_all(zf_runtime* handle, uint64_t* ticket) {
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  const zf_scalars scalars = made_scalars(1, 1);
+  args.scalars = &scalars;
+  args.scalar_count = 1;
+  return zf_submit(handle, &args, ticket);
+}
+
 void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes) {
   void* pointer = NULL;
   EXPECT(zf_buffer(handle, group, kind, &pointer, bytes), ZF_OK);

@@ -69,6 +69,13 @@ void in_child(void (*test)(void));
 /* Counts the mappings of arenas in this process. */
 size_t count_arena_mappings(void);
 
+/* Returns the scalars of step number `step`, of kind 0 to 3: Adam or AdamW, without and with decay. Gradients
+ * are halved. */
+zf_scalars made_scalars(unsigned kind, uint64_t step);
+
+/* Submits a step of all groups with gradient buffer 0, with the same scalars each time. */
+zf_status submit_all(zf_runtime* handle, uint64_t* ticket);
+
 /* Returns an array of a group. bytes may be NULL. */
 void* buffer_of(zf_runtime* handle, size_t group, zf_buffer_kind kind, size_t* bytes);
 

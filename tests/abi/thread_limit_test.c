@@ -39,7 +39,7 @@ static void answers(void) {
   const zf_status status = zf_open(&options, &group, 1, &handle);
   if (status == ZF_OK) {
     atomic_fetch_add(opened, 1);
-    EXPECT(zf_submit(handle, NULL, NULL), ZF_OK);
+    EXPECT(submit_all(handle, NULL), ZF_OK);
     EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
     EXPECT(zf_close(handle), ZF_OK);
   } else {

@@ -3,7 +3,7 @@
 # A step of the optimizer process. It needs no NumPy. Prints the library's version.
 STEP = """import zf_runtime
 with zf_runtime.Runtime(groups=[zf_runtime.Group(5)]) as runtime:
-    runtime.wait(runtime.submit())
+    runtime.wait(runtime.submit(zf_runtime.adam_scalars(1)))
 print(zf_runtime.library_version())
 """
 

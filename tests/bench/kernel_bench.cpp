@@ -122,7 +122,7 @@ std::vector<Candidate> bench(const Options& options, const std::vector<Pu>& pus)
 
   AdamSettings settings;
   settings.weight_decay = 0.01F;
-  const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 100));
+  const AdamScalars scalars = adam_scalars(settings, 100);
   std::vector<UndoLog> logs(pus.size());
   const auto step = [&](ElementType grad, ElementType narrow_to, bool with_stale, bool undo = false) {
     const AdamKernel kernel = adam_kernel(isa, {grad, narrow_to, with_stale, settings.mode, true, undo});

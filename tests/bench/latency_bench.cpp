@@ -79,6 +79,16 @@ void check(zf_status status) {
     throw Error(Exit::runtime_error, format_text("{}: {}", zf_status_name(status), zf_last_error()));
 }
 
+void submit_step(zf_runtime* handle) {
+  static constexpr zf_adam adam = ZF_ADAM_INIT;
+  zf_scalars scalars = {};
+  check(zf_adam_scalars(&adam, 1, &scalars));
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  args.scalars = &scalars;
+  args.scalar_count = 1;
+  check(zf_submit(handle, &args, nullptr));
+}
+
 /// Makes a runtime with `count` groups of `elements`, and steps once so that all memory is touched.
 zf_runtime* open_runtime(std::size_t count, std::uint64_t elements) {
   zf_group group = ZF_GROUP_INIT;
@@ -86,7 +96,7 @@ zf_runtime* open_runtime(std::size_t count, std::uint64_t elements) {
   const std::vector<zf_group> groups(count, group);
   zf_runtime* handle = nullptr;
   check(zf_open(nullptr, groups.data(), groups.size(), &handle));
-  check(zf_submit(handle, nullptr, nullptr));
+  submit_step(handle);
   check(zf_wait(handle, 0, -1));
   return handle;
 }
@@ -118,7 +128,7 @@ void measure_round(Row& row) {
 
 std::function<void()> step_of(zf_runtime* handle) {
   return [handle] {
-    check(zf_submit(handle, nullptr, nullptr));
+    submit_step(handle);
     check(zf_wait(handle, 0, -1));
   };
 }

@@ -29,10 +29,10 @@ SHARES = 262_144  # the largest number of cpu.shares
 
 STEPPER = """
 import sys, time
-from zf_runtime import Group, Runtime
+from zf_runtime import Group, Runtime, adam_scalars
 with Runtime(groups=[Group(int(sys.argv[1]))]) as runtime:
     def step():
-        runtime.submit()
+        runtime.submit(adam_scalars(1))
         runtime.wait()
     for _ in range(3):
         step()

@@ -129,7 +129,7 @@ void print_state_formats(const std::vector<Pu>& pus, std::size_t params, std::si
   const Arrays arrays(pool, params);
   AdamSettings settings;
   settings.weight_decay = 0.01F;
-  const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 100));
+  const AdamScalars scalars = adam_scalars(settings, 100);
   std::vector<Candidate> candidates;
   for (const Row& row : rows()) {
     if (state && row.format != StateFormat::fp32 && row.format != *state) continue;

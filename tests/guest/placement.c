@@ -66,7 +66,13 @@ int main(void) {
   groups[1].stale = 1;
   options.huge_pages = ZF_NO; /* each small page has a node of its own */
   must(zf_open(&options, groups, 2, &handle), "zf_open");
-  must(zf_submit(handle, NULL, NULL), "zf_submit");
+  const zf_adam adam = ZF_ADAM_INIT;
+  zf_scalars scalars;
+  must(zf_adam_scalars(&adam, 1, &scalars), "zf_adam_scalars");
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  args.scalars = &scalars;
+  args.scalar_count = 1;
+  must(zf_submit(handle, &args, NULL), "zf_submit");
   must(zf_wait(handle, 0, 60000), "zf_wait");
   must(zf_get_stats(handle, &stats), "zf_get_stats");
   for (size_t group = 0; group < 2; ++group) {

@@ -5,7 +5,9 @@ import unittest
 
 import support
 
-from zf_runtime import Group, Runtime
+from zf_runtime import Group, Runtime, adam_scalars
+
+ONE = adam_scalars(1)
 
 
 class Index:
@@ -48,14 +50,14 @@ class Arguments(unittest.TestCase):
     def test_what_the_c_types_hold_is_taken(self):
         runtime = self.open(rank=Index(0), spin_us=2**31 - 1, max_restarts=2**31 - 1, chunk_bytes=2**64 - 1,
                             start_timeout=2**70, close_timeout=float("inf"))
-        runtime.wait(runtime.submit([Index(1)]))
+        runtime.wait(runtime.submit(ONE, [Index(1)]))
         self.assertEqual((runtime.step(0), runtime.step(1)), (0, 1))
 
     def test_numbers(self):
         runtime = self.open()
         calls = {"ticket": (runtime.wait, lambda value: runtime.progress(0, ticket=value)),
                  "at_least": (lambda value: runtime.progress(0, value),),
-                 "step": (lambda value: runtime.submit(step=value), lambda value: runtime.set_step(0, value))}
+                 "step": (adam_scalars,), "seed": (lambda value: adam_scalars(1, seed=value),)}
         for name, uses in calls.items():
             for use in uses:
                 for value in (-1, 2**64):
@@ -68,8 +70,7 @@ class Arguments(unittest.TestCase):
         runtime = self.open()
         uses = (runtime.params, runtime.exp_avg, runtime.exp_avg_sq, runtime.grads, runtime.stale, runtime.copy,
                 runtime.progress, runtime.norm, runtime.step, lambda group: runtime.tensor(group, 0),
-                lambda group: runtime.set_group(group, Group(10)), lambda group: runtime.set_step(group, 1),
-                lambda group: runtime.submit([group]), lambda group: runtime.submit_norm([0, group]))
+                lambda group: runtime.submit(ONE, [group]), lambda group: runtime.submit_norm([0, group]))
         for number, use in enumerate(uses):
             for group in (-1, 2, 2**32, 2**64):
                 reason = re.escape(f"group {group}: there are 0 to 1")
@@ -81,7 +82,8 @@ class Arguments(unittest.TestCase):
     def test_gradient_buffers(self):
         runtime = self.open()
         for use in (lambda buffer: runtime.grads(0, buffer), lambda buffer: runtime.norm(0, buffer),
-                    lambda buffer: runtime.submit(buffer=buffer), lambda buffer: runtime.submit_norm(buffer=buffer)):
+                    lambda buffer: runtime.submit(ONE, buffer=buffer),
+                    lambda buffer: runtime.submit_norm(buffer=buffer)):
             for buffer in (-1, 2, 2**32):
                 with self.assertRaisesRegex(ValueError, f"gradient buffer {buffer}: there are 0 and 1"):
                     use(buffer)

@@ -11,7 +11,7 @@ from zf_runtime.native import abi, stats
 
 HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.h").read_text(), flags=re.DOTALL)
 
-STRUCTS = {"zf_options": abi.Options, "zf_group": abi.Group, "zf_submit_args": abi.SubmitArgs,
+STRUCTS = {"zf_options": abi.Options, "zf_group": abi.Group, "zf_submit_args": abi.SubmitArgs, "zf_adam": abi.Adam,
            "zf_stats": abi.Stats, "zf_local_options": abi.LocalOptions, "zf_scalars": abi.Scalars,
            "zf_tensor": abi.Tensor, "zf_range": abi.Range, "zf_local_step_args": abi.LocalStepArgs,
            "zf_local_statistics": abi.LocalStatistics, "zf_reading": abi.Reading}

@@ -11,7 +11,7 @@ import support
 import numpy
 import torch
 from reference_adam import F, ReferenceGroup
-from zf_runtime import Group
+from zf_runtime import Scalars
 from zf_runtime.deepspeed import arena, fused, late, layout, operator, waiting, zenflow
 
 LR, BETAS, EPS, DECAY, SCALE = 1e-2, (0.9, 0.99), 1e-8, 0.1, 0.5
@@ -23,20 +23,23 @@ class Reference(ReferenceGroup):
     calculated anew."""
 
     anew = None  # the step's number, if so
+    powers = (F(1), F(1))
 
-    @property
-    def powers(self):
-        return self._powers
-
-    @powers.setter
-    def powers(self, products):
-        self._powers = products if self.anew is None else [F(numpy.float64(F(beta)) ** self.anew) for beta in BETAS]
+    def next(self, gradient, grad_scale):
+        """Takes a step, each factor of which is computed in fp32."""
+        products = [power * F(beta) for power, beta in zip(self.powers, BETAS)]
+        self.powers = products if self.anew is None else [F(numpy.float64(F(beta)) ** self.anew) for beta in BETAS]
+        (beta1, beta2), rate = map(F, BETAS), F(LR)
+        bias1, bias2 = (F(1) - power for power in self.powers)
+        self.step(gradient, Scalars(*map(float, (
+            beta1, F(1) - beta1, beta2, F(1) - beta2, EPS, F(1) / numpy.sqrt(bias2), -rate / bias1, -rate * F(DECAY),
+            grad_scale)), 1, 0, 1))
 
     def skip(self, steps):
         """Returns what it is after steps that were counted and not done: their powers are multiplied."""
         then = copy.copy(self)
         for _ in range(steps):
-            then._powers = [F(power * F(beta)) for power, beta in zip(then._powers, BETAS)]
+            then.powers = [F(power * F(beta)) for power, beta in zip(then.powers, BETAS)]
         return then
 
     def after(self, steps, gradients, may_be_anew):
@@ -48,7 +51,7 @@ class Reference(ReferenceGroup):
         for anew in (None, steps[0]) if may_be_anew else (None,):
             then = copy.copy(self)
             then.anew = anew
-            then.step(*gradients[0])
+            then.next(*gradients[0])
             yield from then.after(steps[1:], gradients[1:], may_be_anew)
 
 
@@ -112,10 +115,9 @@ class ZeroJob:
         self.params = [self.random(size) for size in sizes]
         self.mode = mode
         self.optimizer = CpuAdam(self.params)
-        self.arena = arena.FlatArena([arena.Partition(param, torch.bfloat16, True) for param in self.params], mode,
+        self.arena = arena.FlatArena([arena.Partition(param, torch.bfloat16) for param in self.params], mode,
                                       {"plan": support.plan()})
-        group = Group(1, lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
-        self.wanted = [[Reference(param.numpy(), group)] for param in self.params]
+        self.wanted = [[Reference(param.numpy())] for param in self.params]
         self.counts = [0] * len(sizes)
         self.was_interrupted = False  # the counts of partitions may have parted, too
         for slot in self.arena.slots:

@@ -13,7 +13,7 @@ import support
 _PROGRAM = """import sys, zf_runtime
 from zf_runtime.native import library
 with zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(5)]) as runtime:
-    runtime.wait(runtime.submit())
+    runtime.wait(runtime.submit(zf_runtime.adam_scalars(1)))
 print(library.library()._name)
 print(zf_runtime.__file__)
 """

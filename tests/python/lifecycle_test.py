@@ -14,7 +14,7 @@ import unittest
 import support
 
 import zf_runtime
-from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, library_version
+from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, adam_scalars, library_version
 from zf_runtime.errors import error_of
 
 
@@ -64,7 +64,7 @@ class Opening(unittest.TestCase):
 
     def test_neither_numpy_nor_torch_is_imported(self):
         program = ("import sys, zf_runtime\nwith zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(1)]) as r:\n"
-                   "    r.wait(r.submit())\nassert not {'numpy', 'torch'} & set(sys.modules)")
+                   "    r.wait(r.submit(zf_runtime.adam_scalars(1)))\nassert not {'numpy', 'torch'} & set(sys.modules)")
         subprocess.run([sys.executable, "-B", "-c", program, support.plan()], timeout=60, check=True,
                        env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
 
@@ -91,7 +91,7 @@ class Closing(unittest.TestCase):
         runtime.close()
         self.assertTrue(runtime.closed)
         runtime.close()
-        for call in (runtime.submit, runtime.wait, runtime.stats):
+        for call in (lambda: runtime.submit(adam_scalars(1)), runtime.wait, runtime.stats):
             with self.subTest(call.__name__), self.assertRaisesRegex(ZfError, "closed"):
                 call()
 
@@ -99,7 +99,7 @@ class Closing(unittest.TestCase):
         descriptors, maps = len(os.listdir("/proc/self/fd")), support.mapped_arenas()
         with open_one() as runtime:
             pid = runtime.stats().worker_pid
-            runtime.submit()
+            runtime.submit(adam_scalars(1))
             self.assertTrue(support.process_exists(pid))
         self.assertFalse(support.process_exists(pid))
         self.assertEqual((len(os.listdir("/proc/self/fd")), support.mapped_arenas()), (descriptors, maps))
@@ -116,7 +116,7 @@ class Closing(unittest.TestCase):
             child = os.fork()
             if child == 0:
                 try:
-                    runtime.submit()
+                    runtime.submit(adam_scalars(1))
                 except ZfError as error:
                     runtime.close()
                     runtime.close()
@@ -124,7 +124,7 @@ class Closing(unittest.TestCase):
                 finally:
                     os._exit(1)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
-            runtime.wait(runtime.submit())
+            runtime.wait(runtime.submit(adam_scalars(1)))
 
 
     def test_a_forked_child_waits_for_no_thread_that_it_lacks(self):
@@ -163,7 +163,7 @@ class Dying(unittest.TestCase):
             deadline = time.monotonic() + 10
             while runtime.stats().restarts == 0 and time.monotonic() < deadline:
                 time.sleep(0.001)
-            runtime.wait(runtime.submit())
+            runtime.wait(runtime.submit(adam_scalars(1)))
             stats = runtime.stats()
             self.assertEqual((stats.restarts, stats.worker_alive, stats.completed), (1, True, 1))
             self.assertNotEqual(stats.worker_pid, first)
@@ -176,7 +176,7 @@ class Dying(unittest.TestCase):
         runtime.grads(0)[:] = 1
         pid = runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)
-        runtime.submit()
+        runtime.submit(adam_scalars(1))
         os.kill(pid, signal.SIGKILL)
         runtime.close()
         self.assertTrue((params < 0).all())
@@ -190,7 +190,7 @@ class Dying(unittest.TestCase):
         runtime = open_one(max_restarts=0)
         pid = runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)  # so that the submission is not done when the kill comes
-        submitted = runtime.submit()
+        submitted = runtime.submit(adam_scalars(1))
         os.kill(pid, signal.SIGKILL)
         started = time.monotonic()
         with self.assertRaisesRegex(ZfWorkerDied, "(?i)kill|signal 9"):
@@ -205,7 +205,7 @@ class Dying(unittest.TestCase):
         pid = runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)
         try:
-            runtime.submit()
+            runtime.submit(adam_scalars(1))
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             signal.alarm(1)
             with self.assertRaises(KeyboardInterrupt):
@@ -228,7 +228,8 @@ class Dying(unittest.TestCase):
             time.sleep(0.01)
 
     def test_it_goes_when_a_script_ends_without_a_close(self):
-        self.assert_process_goes_with("view = r.params(0)\nr.wait(r.submit())\nr.submit()", 0)
+        self.assert_process_goes_with("view, one = r.params(0), zf_runtime.adam_scalars(1)\n"
+                                      "r.wait(r.submit(one))\nr.submit(one)", 0)
 
     def test_it_goes_when_the_trainer_is_killed(self):
         self.assert_process_goes_with("os.kill(os.getpid(), 9)", -signal.SIGKILL)

@@ -31,7 +31,7 @@ class UnderExec(unittest.TestCase):
         binding += shares * " optimizer_threads=1"
         environment = os.environ | {"ZF_BINDING": binding, "ZF_RANK": "0", "ZF_PLAN": "/no/such/plan.json",
                                     "OMP_NUM_THREADS": str(len(CPUS)), "PYTHONPATH": str(support.PACKAGE)} | variables
-        prelude = ("import os, sys\nfrom zf_runtime import Group, Runtime\n"
+        prelude = ("import os, sys\nfrom zf_runtime import Group, Runtime, adam_scalars\n"
                    f"HOME, TRAINING = {set(CPUS)}, {{{CPUS[0]}}}\n")
         asked = subprocess.run([sys.executable, "-B", "-c", prelude + textwrap.dedent(program)], env=environment,
                                capture_output=True, text=True, timeout=60, check=False)
@@ -47,7 +47,7 @@ class Narrowing(UnderExec):
                 assert stats.narrowed_threads >= 1 and stats.narrow_note == ""
                 assert (stats.degraded, stats.cpu_note) == (0, "")
                 assert (stats.home_threads, stats.training_threads) == (len(HOME), 1)
-                runtime.wait(runtime.submit())
+                runtime.wait(runtime.submit(adam_scalars(1)))
             assert os.sched_getaffinity(0) == HOME
             assert "torch" not in sys.modules
         """)

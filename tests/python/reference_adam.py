@@ -19,28 +19,21 @@ def fma(a, b, c):
 
 
 class ReferenceGroup:
-    def __init__(self, params, settings):
+    def __init__(self, params):
         self.p = params.copy()
         self.m = np.zeros_like(self.p)
         self.v = np.zeros_like(self.p)
-        self.powers = [F(1), F(1)]
-        self.settings = settings
 
-    def step(self, grads, grad_scale=1.0):
-        s = self.settings
-        lr, eps, decay = F(s.lr), F(s.eps), F(s.weight_decay)
-        beta1, beta2 = F(s.betas[0]), F(s.betas[1])
-        self.powers = [self.powers[0] * beta1, self.powers[1] * beta2]
-        bias1, bias2 = F(1), F(1)
-        if s.bias_correction:
-            bias1 = F(1) - self.powers[0]
-            bias2 = F(1) / np.sqrt(F(1) - self.powers[1])
-        g = grads * F(grad_scale)
-        if s.mode == "adam" and decay > 0:
+    def step(self, grads, scalars):
+        """scalars: zf_runtime.Scalars."""
+        factors = {name: F(value) for name, value in scalars._asdict().items() if isinstance(value, float)}
+        decay, adamw = factors["decay"], scalars.mode == 1
+        g = grads * factors["grad_scale"]
+        if not adamw and decay != 0:
             g = fma(self.p, decay, g)
-        self.m = fma(g, F(1) - beta1, self.m * beta1)
-        self.v = fma(g * g, F(1) - beta2, self.v * beta2)
-        update = self.m / fma(np.sqrt(self.v), bias2, eps)
-        if s.mode == "adamw" and decay > 0:
-            self.p = fma(self.p, -lr * decay, self.p)
-        self.p = fma(update, -lr / bias1, self.p)
+        self.m = fma(g, factors["one_minus_beta1"], self.m * factors["beta1"])
+        self.v = fma(g * g, factors["one_minus_beta2"], self.v * factors["beta2"])
+        update = self.m / fma(np.sqrt(self.v), factors["inv_sqrt_bias2"], factors["eps"])
+        if adamw and decay != 0:
+            self.p = fma(self.p, decay, self.p)
+        self.p = fma(update, factors["step_size"], self.p)

@@ -1,12 +1,13 @@
-"""A submission with scalars takes the place of the groups' settings. Needs the standard library only."""
+"""A submission steps each group by its scalars, which are torch's. Needs the standard library only."""
 
 import ctypes
 import unittest
 from array import array
+from random import Random
 
 import support
 
-from zf_runtime import Group, Runtime, ZfError
+from zf_runtime import Group, Runtime, ZfError, adam_scalars
 from zf_runtime.native import abi, scalars
 
 SETTINGS = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1, "maximize": False, "seed": 3}
@@ -14,7 +15,7 @@ SETTINGS = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1, 
 
 class Submitted(unittest.TestCase):
     def open(self, groups):
-        runtime = Runtime(support.plan(), groups=[Group(elements, lr=1e9) for elements in groups])
+        runtime = Runtime(support.plan(), groups=[Group(elements) for elements in groups])
         self.addCleanup(runtime.close)
         return runtime
 
@@ -29,7 +30,7 @@ class Submitted(unittest.TestCase):
             self.floats(runtime, group, abi.PARAMS)[:] = [1.0] * 5
             self.floats(runtime, group, abi.GRADS_0)[:] = [0.5] * 5
         given = [scalars.scalars(SETTINGS, 7, True), scalars.scalars(SETTINGS | {"lr": 0.02}, 9, False)]
-        runtime.wait(runtime.submit(scalars=given, scalars_of=[0, 1, 1, 0]))
+        runtime.wait(runtime.submit(given, scalars_of=[0, 1, 1, 0]))
         self.assertEqual([runtime.step(group) for group in range(4)], [7, 9, 9, 7])
         params = [list(self.floats(runtime, group, abi.PARAMS)) for group in range(4)]
         self.assertEqual((params[0], params[1]), (params[3], params[2]))
@@ -41,26 +42,36 @@ class Submitted(unittest.TestCase):
     def test_arrays_of_words_and_any_order(self):
         runtime = self.open([3] * 3)
         given = [scalars.scalars(SETTINGS, count, True) for count in (4, 5)]
-        runtime.wait(runtime.submit(array("I", [2, 0]), scalars=given))
-        runtime.wait(runtime.submit([1], scalars=given, scalars_of=array("I", [1])))
+        runtime.wait(runtime.submit(given, array("I", [2, 0])))
+        runtime.wait(runtime.submit(given, [1], scalars_of=array("I", [1])))
         self.assertEqual([runtime.step(group) for group in range(3)], [5, 5, 4])
 
     def test_wrong_lists(self):
         runtime = self.open([3] * 3)
         given = [scalars.scalars(SETTINGS, 1, True)]
         with self.assertRaisesRegex(ValueError, "scalars_of has length 2; the number of groups is 3"):
-            runtime.submit(scalars=given, scalars_of=[0, 0])
+            runtime.submit(given, scalars_of=[0, 0])
         with self.assertRaisesRegex(ValueError, "scalars_of is -1; it must be 0 to"):
-            runtime.submit([0], scalars=given, scalars_of=[-1])
+            runtime.submit(given, [0], scalars_of=[-1])
         with self.assertRaisesRegex(ZfError, r"scalars_of\[0\] is 1, but scalar_count is 1"):
-            runtime.submit([0], scalars=given, scalars_of=[1])
+            runtime.submit(given, [0], scalars_of=[1])
         with self.assertRaisesRegex(ZfError, "there is no group 3"):
-            runtime.submit(array("I", [3]), scalars=given)
-        with self.assertRaisesRegex(ZfError, "scalar_count is 1 for 3 groups"):
-            runtime.submit(scalars=given)
-        with self.assertRaisesRegex(ZfError, "grad_scale is 0.5, and scalars is set"):
-            runtime.submit([0], scalars=given, grad_scale=0.5)
+            runtime.submit(given, array("I", [3]))
+        with self.assertRaisesRegex(ZfError, "scalar_count is 2 for 3 groups"):
+            runtime.submit(given * 2)
         self.assertEqual(runtime.stats().submitted, 0)
+
+    def test_the_c_function_has_the_bits_of_torch(self):
+        """scalars() computes what torch computes, and zf_adam_scalars the same."""
+        names = ("lr", "betas", "eps", "weight_decay")
+        for number in range(2000):
+            random = Random(number)
+            settings = dict(zip(names, (10 ** random.uniform(-6, 0), (random.random(), 1 - 10 ** random.uniform(-6, 0)),
+                                        10 ** random.uniform(-12, -2), random.choice((0.0, random.random())))))
+            step, decoupled = random.choice((random.randint(1, 50), random.randint(1, 10 ** 9))), number % 2 == 0
+            ours = adam_scalars(step, mode="adamw" if decoupled else "adam", **settings)
+            torchs = scalars.scalars(settings | {"maximize": False}, step, decoupled)
+            self.assertEqual(bytes(abi.Scalars(*ours)), bytes(abi.Scalars(*torchs)), settings)
 
 
 if __name__ == "__main__":

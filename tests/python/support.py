@@ -63,7 +63,7 @@ def without_paths(environment: pathlib.Path) -> dict[str, str]:
 _STEP = """import os, sys, zf_runtime
 from zf_runtime.native import library
 with zf_runtime.Runtime(sys.argv[1], groups=[zf_runtime.Group(5)]) as runtime:
-    runtime.wait(runtime.submit())
+    runtime.wait(runtime.submit(zf_runtime.adam_scalars(1)))
     print(os.readlink(f"/proc/{runtime.stats().worker_pid}/exe"))
 print(library.library()._name)
 print(zf_runtime.__file__)

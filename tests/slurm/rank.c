@@ -93,7 +93,13 @@ int main(void) {
   free(own_memory);
 
   uint64_t ticket = 0;
-  must(zf_submit(handle, NULL, &ticket), "zf_submit");
+  const zf_adam adam = ZF_ADAM_INIT;
+  zf_scalars scalars;
+  must(zf_adam_scalars(&adam, 1, &scalars), "zf_adam_scalars");
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  args.scalars = &scalars;
+  args.scalar_count = 1;
+  must(zf_submit(handle, &args, &ticket), "zf_submit");
   must(zf_wait(handle, ticket, 60000), "zf_wait");
   zf_stats stats = ZF_STATS_INIT;
   stats.struct_size = sizeof stats;

@@ -85,8 +85,7 @@ class MeasuredRank {
   }
 
   void step() {
-    progress_ = advanced(progress_, settings_, progress_.step + 1);
-    const AdamScalars scalars = scalars_of(settings_, progress_);
+    const AdamScalars scalars = adam_scalars({}, ++steps_);
     pool_.run([&](std::size_t member) { kernel_(scalars, memory_.step_slice(member)); });
   }
 
@@ -94,8 +93,7 @@ class MeasuredRank {
   Pool pool_;
   WorkingSet memory_;
   AdamKernel kernel_;
-  AdamSettings settings_;
-  AdamProgress progress_;
+  std::uint64_t steps_ = 0;
   std::optional<SyntheticTraining> training_;
 };
 

@@ -2,10 +2,10 @@
 
     from zf_runtime import Group, Runtime
 
-    with Runtime(plan="plan.json", groups=[Group(elements=n, lr=1e-3)]) as runtime:
+    with Runtime(plan="plan.json", groups=[Group(elements=n)]) as runtime:
         runtime.params(0)[:] = initial           # NumPy views of the shared memory: nothing is copied
         runtime.grads(0)[:] = gradients
-        runtime.wait(runtime.submit())           # params are updated
+        runtime.wait(runtime.submit(adam_scalars(step, lr=1e-3)))     # params are updated; step is 1, 2, ...
 
     from zf_runtime import AdamW, Adam           # torch's, in place or with such a process; needs torch
 
@@ -23,6 +23,7 @@ from .errors import ZfBusy, ZfError, ZfPlanError, ZfStateError, ZfTimeout, ZfWor
 from .native.group import Group
 from .native.library import library_version
 from .native.runtime import Norm, Runtime
+from .native.scalars import Scalars, adam_scalars
 from .native.stats import Stats
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from .optim.adam import Adam, AdamW
 
 __version__ = "0.1.0"
-__all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "Runtime", "Stats", "ZfBusy", "ZfError",
-           "ZfPlanError", "ZfStateError", "ZfTimeout", "ZfWorkerDied", "bind", "library_version"]
+__all__ = ["Adam", "AdamW", "Binding", "Group", "Norm", "Runtime", "Scalars", "Stats", "ZfBusy", "ZfError",
+           "ZfPlanError", "ZfStateError", "ZfTimeout", "ZfWorkerDied", "adam_scalars", "bind", "library_version"]
 
 
 def __getattr__(name: str) -> Any:

@@ -223,11 +223,12 @@ inline std::vector<Isa> supported_isas() {
 /// Returns the scalars of one step of a variant, with every feature of the scalars turned on.
 inline AdamScalars test_scalars(const KernelVariant& variant, std::uint64_t step, float grad_scale = 0.3F) {
   AdamSettings settings;
-  settings.weight_decay = variant.decay ? 0.1F : 0.0F;
+  settings.weight_decay = variant.decay ? 0.1 : 0.0;
   settings.mode = variant.mode;
-  settings.grad_scale = grad_scale;
   settings.bias_correction = step % 2 == 1;
-  return scalars_of(settings, advanced({}, settings, step));
+  AdamScalars scalars = adam_scalars(settings, step);
+  scalars.grad_scale = grad_scale;
+  return scalars;
 }
 
 /// Returns the state after one step.

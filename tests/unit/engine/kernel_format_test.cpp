@@ -203,7 +203,7 @@ TEST(KernelFormat, AnyPairOfHalvesIsTakenAsTheParameterOrItsMaster) {
   // A step of no gradient, no moment and lr = 0 leaves the master, and so shows what was taken.
   AdamSettings settings;
   settings.lr = 0;
-  const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 1));
+  const AdamScalars scalars = adam_scalars(settings, 1);
   KernelVariant variant;
   variant.format = StateFormat::split;
   for (const unsigned low : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {

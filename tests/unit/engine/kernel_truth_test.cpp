@@ -93,7 +93,7 @@ TEST(KernelTruth, EveryPatternOfTheCopyIsTakenAsItIs) {
   // A step of no gradient, no moment and lr = 0 leaves p as it is, and so shows what was taken.
   AdamSettings settings;
   settings.lr = 0;
-  const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 1));
+  const AdamScalars scalars = adam_scalars(settings, 1);
   for (const ElementType copy : {ElementType::bf16, ElementType::f16}) {
     KernelVariant variant = {ElementType::f32, copy, false, AdamMode::adamw, false};
     variant.truth = true;

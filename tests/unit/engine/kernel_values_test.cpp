@@ -15,22 +15,16 @@ struct Recipe {
   bool decoupled;
 };
 
-/// Takes step t of the recipe of DeepSpeed's CPU Adam on full vectors. Written from docs/arithmetic.md alone.
-void recipe_step(const Recipe& r, float b1t, float b2t, float g, float& p, float& m, float& v) {
-  const float bc1 = 1 - b1t;
-  const float bc2 = 1 / std::sqrt(1 - b2t);
-  const float ss = -r.lr / bc1;
-  const float wd = -r.lr * r.lambda;
-  const float omb1 = 1 - r.beta1;
-  const float omb2 = 1 - r.beta2;
-  if (r.lambda > 0 && !r.decoupled) g = std::fma(p, r.lambda, g);
-  m = std::fma(g, omb1, m * r.beta1);
+/// Takes a step of the recipe of DeepSpeed's CPU Adam on full vectors. Written from docs/arithmetic.md alone.
+void recipe_step(const AdamScalars& s, bool decoupled, float g, float& p, float& m, float& v) {
+  if (s.decay != 0 && !decoupled) g = std::fma(p, s.decay, g);
+  m = std::fma(g, s.one_minus_beta1, m * s.beta1);
   const float square = g * g;
-  v = std::fma(square, omb2, v * r.beta2);
-  const float d = std::fma(std::sqrt(v), bc2, r.eps);
+  v = std::fma(square, s.one_minus_beta2, v * s.beta2);
+  const float d = std::fma(std::sqrt(v), s.inv_sqrt_bias2, s.eps);
   const float u = m / d;
-  if (r.lambda > 0 && r.decoupled) p = std::fma(p, wd, p);
-  p = std::fma(u, ss, p);
+  if (s.decay != 0 && decoupled) p = std::fma(p, s.decay, p);
+  p = std::fma(u, s.step_size, p);
 }
 
 class AdamValues : public testing::TestWithParam<std::tuple<AdamMode, float>> {
@@ -63,19 +57,12 @@ TEST_P(AdamValues, AgreeWithTheRecipeBitForBit) {
   for (const Isa isa : supported_isas()) {
     TestState state = random_state(4096, ElementType::f32, 23, false);
     TestState expected = state;
-    AdamProgress progress;
-    float b1t = 1;
-    float b2t = 1;
     for (std::uint64_t t = 1; t <= 100; ++t) {
       for (std::size_t i = 0; i < state.g32.size(); ++i) state.g32[i] = gradient(i, t);
-      progress = advanced(progress, settings(), t);
-      adam_kernel(isa, variant())(scalars_of(settings(), progress),
-                                  state.arrays(variant(), 0, state.p.size()));
-
-      b1t *= recipe().beta1;
-      b2t *= recipe().beta2;
+      const AdamScalars scalars = adam_scalars(settings(), t);
+      adam_kernel(isa, variant())(scalars, state.arrays(variant(), 0, state.p.size()));
       for (std::size_t i = 0; i < state.g32.size(); ++i) {
-        recipe_step(recipe(), b1t, b2t, state.g32[i], expected.p[i], expected.m[i], expected.v[i]);
+        recipe_step(scalars, recipe().decoupled, state.g32[i], expected.p[i], expected.m[i], expected.v[i]);
       }
       ASSERT_TRUE(state == expected) << name_of(isa) << " step " << t;
     }
@@ -91,11 +78,9 @@ TEST_P(AdamValues, Float64BoundsTheErrorOverHundredSteps) {
   std::vector<double> p(state.p.begin(), state.p.end());
   std::vector<double> m(p.size());
   std::vector<double> v(p.size());
-  AdamProgress progress;
   for (std::uint64_t t = 1; t <= 100; ++t) {
     for (std::size_t i = 0; i < p.size(); ++i) state.g32[i] = gradient(i, t);
-    progress = advanced(progress, settings(), t);
-    adam_kernel(chosen_isa(), variant())(scalars_of(settings(), progress),
+    adam_kernel(chosen_isa(), variant())(adam_scalars(settings(), t),
                                          state.arrays(variant(), 0, state.p.size()));
     const double beta1 = r.beta1;
     const double beta2 = r.beta2;
@@ -164,7 +149,7 @@ TEST(Kernel, EveryKindOfParameterIsNarrowedAsInSoftware) {
     for (float& p : state.p) p = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     AdamSettings settings;
     settings.lr = 0;
-    const AdamScalars scalars = scalars_of(settings, advanced({}, settings, 1));
+    const AdamScalars scalars = adam_scalars(settings, 1);
     for (const Isa isa : supported_isas()) {
       adam_kernel(isa, variant)(scalars, state.arrays(variant, 0, state.p.size()));
       for (std::size_t i = 0; i < state.p.size(); ++i) {

@@ -48,11 +48,9 @@ Means run(const Betas& betas, std::uint64_t steps, const Gradient& gradient, Rou
   AdamSettings settings;
   settings.beta1 = betas.beta1;
   settings.beta2 = betas.beta2;
-  AdamProgress progress;
   const AdamKernel kernel = adam_kernel(chosen_isa(), variant);
   for (std::uint64_t step = 1; step <= steps; ++step) {
-    progress = advanced(progress, settings, step);
-    const AdamScalars scalars = scalars_of(settings, progress);
+    const AdamScalars scalars = adam_scalars(settings, step);
     for (std::size_t i = 0; i < kElements; ++i) {
       const float g = gradient(i, step);
       state.g32[i] = g;

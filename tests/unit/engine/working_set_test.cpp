@@ -69,15 +69,13 @@ TEST(WorkingSet, StaysFiniteAndNormalThroughTenThousandMixedPasses) {
     const AdamArrays& slice = set.slice(0);
     AdamSettings settings;
     settings.weight_decay = 0.01F;
-    AdamProgress progress;
     for (std::uint64_t i = 1; i <= 10'000; ++i) {
       if (passes_per_step < 0 ||
           (passes_per_step > 0 && i % static_cast<std::uint64_t>(passes_per_step) == 0)) {
         roofline_pass(chosen_isa(), slice);
       }
       if (passes_per_step < 0) continue;
-      progress = advanced(progress, settings, i);
-      adam_kernel(chosen_isa(), {.decay = true})(scalars_of(settings, progress), slice);
+      adam_kernel(chosen_isa(), {.decay = true})(adam_scalars(settings, i), slice);
     }
     for (std::size_t i = 0; i < slice.n; ++i) {
       const float p = floats(slice.p)[i];
@@ -108,7 +106,7 @@ TEST(WorkingSet, EveryFormatHasParametersAndMomentsOfItsOwn) {
         ASSERT_EQ(p, floats(fp32.p)[i]);
         ASSERT_NEAR(v, floats(fp32.v)[i], 1e-8);
       }
-      adam_kernel(chosen_isa(), {.format = format})(scalars_of({}, advanced({}, {}, 1)), own);
+      adam_kernel(chosen_isa(), {.format = format})(adam_scalars({}, 1), own);
       if (own.n != 0) {
         ASSERT_EQ(floats(fp32.p)[0], 1.0F) << "a step leaves the roofline's arrays";
       }

@@ -30,7 +30,6 @@ class Partition:
 
     param: torch.Tensor  #: fp32, on the CPU, one dimension
     copy_dtype: torch.dtype  #: the element type that ZeRO copies the result to
-    adamw: bool
     first_element: int = 0  #: the number of its first element, for moments in bf16
 
 
@@ -112,9 +111,9 @@ class FlatArena:
         groups = []
         for partition in partitions:
             copy_type = COPY_TYPES.get(partition.copy_dtype)
-            groups.append(Group(elements=partition.param.numel(), mode="adamw" if partition.adamw else "adam",
-                                copy_type=copy_type, stale=zenflow and copy_type is None,
-                                moment_sets=2 if zenflow else 1, grad_buffers=1 if mode == "wait" else 2,
+            groups.append(Group(elements=partition.param.numel(), copy_type=copy_type,
+                                stale=zenflow and copy_type is None, moment_sets=2 if zenflow else 1,
+                                grad_buffers=1 if mode == "wait" else 2,
                                 state_format=state, first_element=partition.first_element))
         self.mode = mode
         self.state = state
@@ -124,6 +123,8 @@ class FlatArena:
         self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
         self._before: list[Any] | None = None  # the counts at the beginning of a step; None outside
         self._noted: list[Noted] = []
+        self._submitted = 0  # groups, over all submissions before this step
+        self._order: list[Slot] = []  # of those that this step has handed over, or was about to
         self._handed_over = False  # a submission may be under way
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # other code has written the masters since the last step
@@ -198,8 +199,9 @@ class FlatArena:
         # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
         # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
         self._handed_over = True
-        self.runtime.submit([noted.slot.index for noted in self._noted], buffer=buffer,
-                            scalars=[noted.scalars for noted in self._noted])
+        self._order = [*self._done(), *(noted.slot for noted in self._noted)]
+        self.runtime.submit([noted.scalars for noted in self._noted], [noted.slot.index for noted in self._noted],
+                            buffer=buffer)
         self._noted = []
 
     def in_step(self, step: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
@@ -214,11 +216,12 @@ class FlatArena:
         self._adopt_masters()
         for slot in self.slots:
             slot.grad_scale = 1.0  # of a step that was interrupted
-        before = [self.state_of(slot).get("step") for slot in self.slots]
-        for slot, count in zip(self.slots, before):
-            if count is not None and self.runtime.step(slot.index) != int(count):  # after a checkpoint was loaded
-                self.runtime.set_step(slot.index, int(count))
-        self._before = before
+        self._submitted, self._order = self.runtime.stats().submitted, []
+        self._before = [self.state_of(slot).get("step") for slot in self.slots]
+
+    def _done(self) -> list[Slot]:
+        """Returns the partitions that this step has handed over."""
+        return self._order[:self.runtime.stats().submitted - self._submitted]
 
     def settle(self) -> None:
         """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
@@ -230,9 +233,10 @@ class FlatArena:
 
     def _take_back(self) -> None:
         self.wait()
+        done = self._done() if self._before else []
         for slot, count in zip(self.slots, self._before or []):
             state = self.state_of(slot)
-            if state.get("step") != count and self.runtime.step(slot.index) != state.get("step"):
+            if state.get("step") != count and slot not in done:
                 if count is None:
                     state.pop("step")
                 else:

@@ -71,7 +71,6 @@ def partitions_of(zero: Any, optimizer: Any, mode: str, state: str = "fp32") -> 
         copies = [buffer.dtype for buffer in zero.param_buffer_of_bit16_for_cpu_offload_groups]
     if not params or len(params) != len(copies):
         raise Unsupported(f"{type(zero).__name__} has {len(params)} flat partitions and {len(copies)} copies of them")
-    adamw = bool(getattr(optimizer, "adam_w_mode", True))
     if state != "fp32":
         check_narrow(zero, copies, state)
     found, before = [], 0
@@ -79,7 +78,7 @@ def partitions_of(zero: Any, optimizer: Any, mode: str, state: str = "fp32") -> 
     for index, (param, copy) in enumerate(zip(params, copies)):
         if param.device.type == "cpu" and param.numel() > 0:  # with a `ratio`, some sub-groups stay on the GPU
             check_partition(index, param, [param.grad], 1)
-            found.append(Partition(param, copy, adamw, before * ranks + rank * param.numel()))
+            found.append(Partition(param, copy, before * ranks + rank * param.numel()))
         before += param.numel()
     if not found:
         raise Unsupported("no partition is on the CPU")

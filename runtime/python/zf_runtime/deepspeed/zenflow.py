@@ -95,7 +95,7 @@ def _partitions_of(zero: Any) -> list[Partition]:
         targets = zero.bit16_groups_flat
     for index, param in enumerate(params):
         check_partition(index, param, list(getattr(param, "overlap_grad", [])), 2)
-    return [Partition(param, target.dtype, adamw=True) for param, target in zip(params, targets)]
+    return [Partition(param, target.dtype) for param, target in zip(params, targets)]
 
 
 def _take(slot: Slot) -> None:

@@ -72,21 +72,14 @@ class Range(ctypes.Structure):
 class Group(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32),
-        ("mode", c_int32),
-        ("elements", c_uint64),
-        ("lr", c_float),
-        ("beta1", c_float),
-        ("beta2", c_float),
-        ("eps", c_float),
-        ("weight_decay", c_float),
-        ("bias_correction", c_int32),
         ("grad_type", c_int32),
+        ("elements", c_uint64),
         ("copy_type", c_int32),
         ("stale", c_int32),
         ("moment_sets", c_int32),
         ("grad_buffers", c_int32),
         ("state_format", c_int32),
-        ("seed", c_uint64),
+        ("reserved", c_uint32),
         ("first_element", c_uint64),
         ("ranges", POINTER(Range)),
         ("range_count", c_size_t),
@@ -110,20 +103,31 @@ class Scalars(ctypes.Structure):
     ]
 
 
+class Adam(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("mode", c_int32),
+        ("lr", c_double),
+        ("beta1", c_double),
+        ("beta2", c_double),
+        ("eps", c_double),
+        ("weight_decay", c_double),
+        ("bias_correction", c_int32),
+        ("reserved", c_uint32),
+    ]
+
+
 class SubmitArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32),
         ("buffer", c_uint32),
         ("groups", POINTER(c_uint32)),
         ("n_groups", c_size_t),
-        ("grad_scale", c_float),
-        ("work", c_uint32),
-        ("step", c_uint64),
         ("scalars", POINTER(Scalars)),
         ("scalars_of", POINTER(c_uint32)),
         ("scalar_count", c_size_t),
         ("scalars_size", c_uint32),
-        ("reserved", c_uint32),
+        ("work", c_uint32),
     ]
 
 
@@ -248,13 +252,12 @@ FUNCTIONS = {
     "zf_end": (c_int32, [c_void_p]),
     "zf_close": (c_int32, [c_void_p]),
     "zf_buffer": (c_int32, [c_void_p, c_size_t, c_int32, POINTER(c_void_p), POINTER(c_size_t)]),
-    "zf_set_group": (c_int32, [c_void_p, c_size_t, POINTER(Group)]),
+    "zf_adam_scalars": (c_int32, [POINTER(Adam), c_uint64, POINTER(Scalars)]),
     "zf_submit": (c_int32, [c_void_p, POINTER(SubmitArgs), POINTER(c_uint64)]),
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
     "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
     "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
-    "zf_set_step": (c_int32, [c_void_p, c_size_t, c_uint64]),
     "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_write_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_export_state": (c_int32, [c_void_p, c_char_p]),

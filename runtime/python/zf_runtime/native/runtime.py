@@ -27,7 +27,7 @@ _YEAR_S = 365 * 24 * 60 * 60
 class Norm(NamedTuple):
     """The result of submit_norm()."""
 
-    sum_of_squares: float  #: of the gradients without grad_scale
+    sum_of_squares: float  #: of the gradients as they are
     finite: bool  #: False if any gradient is infinite or NaN
 
 
@@ -54,7 +54,7 @@ class Runtime:
     until close(). They keep the memory alive: after close() they hold the last values, and nothing reads what is
     written to them. New views are then refused.
 
-    Threads. Any thread may call submit, set_group, stats and the views. One thread at a time may wait. Call close last.
+    Threads. Any thread may call submit, stats and the views. One thread at a time may wait. Call close last.
 
     fork. A forked child must not use it; the optimizer reads what it writes to a view. There close() only refuses
     further calls.
@@ -107,7 +107,7 @@ class Runtime:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The settings that the next submission uses."""
+        """The groups that it was opened with."""
         return tuple(self._groups)
 
     def params(self, group: int) -> np.ndarray:
@@ -179,28 +179,19 @@ class Runtime:
         check(getattr(library(), function)(self._handle.pointer, self._index(group), kind, _number("begin", begin),
                                            count, floats))
 
-    def set_group(self, group: int, settings: Group) -> None:
-        """Sets the settings of a group for all later submissions. Only lr, betas, eps, weight_decay, mode,
-        bias_correction and seed may change."""
-        group = self._index(group)
-        check(library().zf_set_group(self._handle.pointer, group, ctypes.byref(settings.as_abi())))
-        self._groups[group] = settings
-
-    def submit(self, groups: Sequence[int] | None = None, *, buffer: int = 0, grad_scale: float = 1.0,
-               step: int = 0, scalars: Sequence[Scalars] | None = None,
+    def submit(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
                scalars_of: Sequence[int] | None = None) -> int:
         """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
 
-        buffer: which gradients, 0 or 1. grad_scale multiplies each gradient as it is read (unscale, clip).
-        step: the step's number, from 1, for the bias correction; 0: each group's next.
-        scalars: factors in the place of the groups' settings, with the step's number and grad_scale. scalars_of: for
-        each group the index of its scalars; None: one for each.
+        scalars: the factors of the step, with its number: one for all groups, or a list. scalars_of: for each group
+        the index of its scalars; None: one for each. adam_scalars() computes them.
+        buffer: which gradients, 0 or 1.
         groups and scalars_of may be an array("I"), which takes the least time.
         Raises ZfBusy if a group's last submission with this buffer is not done; then nothing is submitted."""
-        fields: dict[str, Any] = {"grad_scale": grad_scale, "step": _number("step", step)}
-        if scalars is not None:
-            fields |= {"scalars": (abi.Scalars * len(scalars))(*(abi.Scalars(*members) for members in scalars)),
-                       "scalar_count": len(scalars), "scalars_size": ctypes.sizeof(abi.Scalars)}
+        given = [scalars] if isinstance(scalars, Scalars) else scalars
+        fields: dict[str, Any] = {
+            "scalars": (abi.Scalars * len(given))(*(abi.Scalars(*members) for members in given)),
+            "scalar_count": len(given), "scalars_size": ctypes.sizeof(abi.Scalars)}
         if scalars_of is not None:
             wanted = len(self._groups if groups is None else groups)
             if len(scalars_of) != wanted:
@@ -211,7 +202,7 @@ class Runtime:
     def submit_norm(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
         """Submits the sums of squares of the groups' gradients (None: all groups), and returns a ticket. After wait(),
         norm() has the sums. A submit() of the same buffer may follow at once."""
-        return self._submit(groups, buffer, grad_scale=1.0, work=abi.NORM)
+        return self._submit(groups, buffer, work=abi.NORM)
 
     def _submit(self, groups: Sequence[int] | None, buffer: int, **fields: Any) -> int:
         args = abi.sized(abi.SubmitArgs, buffer=views.grads_buffer(buffer), **fields)
@@ -265,10 +256,6 @@ class Runtime:
         number = ctypes.c_uint64()
         check(library().zf_get_step(self._handle.pointer, self._index(group), ctypes.byref(number)))
         return number.value
-
-    def set_step(self, group: int, step: int) -> None:
-        """Sets the number after which the group's next step comes. Raises ZfBusy while submitted work is not done."""
-        check(library().zf_set_step(self._handle.pointer, self._index(group), _number("step", step)))
 
     def export_state(self, path: str | os.PathLike[str]) -> None:
         """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. Raises ZfBusy

@@ -7,7 +7,10 @@ import math
 from typing import Any, NamedTuple
 
 from ..errors import ZfError
-from . import abi
+from . import abi, checks
+from .library import check, library
+
+MODES = {"adam": abi.ADAM, "adamw": abi.ADAMW}
 
 
 class Scalars(NamedTuple):
@@ -27,8 +30,27 @@ class Scalars(NamedTuple):
     step: int
 
 
+def adam_scalars(step: int, *, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.0, mode: str = "adamw", bias_correction: bool = True, grad_scale: float = 1.0,
+                 seed: int = 0) -> Scalars:
+    """Returns the factors of a step for Runtime.submit(): calls zf_adam_scalars.
+
+    step: its number, from 1. betas: 0 or more, less than 1. eps, weight_decay: 0 or more. mode: "adamw" subtracts
+    weight decay from the parameter, "adam" adds it to the gradient (L2). grad_scale multiplies every gradient. seed:
+    of the rounding of bf16 moments. Raises ZfError that names a setting out of its range."""
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, MODES))}")
+    settings = abi.sized(abi.Adam, mode=MODES[mode], lr=lr, beta1=betas[0], beta2=betas[1], eps=eps,
+                         weight_decay=weight_decay, bias_correction=int(bias_correction))
+    found = abi.Scalars()
+    check(library().zf_adam_scalars(ctypes.byref(settings), checks.integer("step", step, checks.UINT64_MAX),
+                                    ctypes.byref(found)))
+    members = Scalars(*(getattr(found, name) for name in Scalars._fields))
+    return members._replace(grad_scale=grad_scale, seed=checks.integer("seed", seed, checks.UINT64_MAX))
+
+
 def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: float = 1.0) -> Scalars:
-    """Returns the factors of the step that makes `count` from count - 1.
+    """Returns the factors of the step that makes `count` from count - 1, with the bits of adam_scalars().
 
     group: a param_group. decoupled: AdamW's weight decay. grad_scale multiplies every gradient. The formulas are
     those of docs/arithmetic.md."""

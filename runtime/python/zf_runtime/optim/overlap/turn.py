@@ -141,7 +141,7 @@ class Follower:
             event.synchronize()
         began = time.perf_counter_ns()
         runtime = self._arena.runtime
-        ticket = runtime.submit([place.index for place in turn.places], buffer=turn.buffer, scalars=turn.scalars,
+        ticket = runtime.submit(turn.scalars, [place.index for place in turn.places], buffer=turn.buffer,
                                 scalars_of=turn.scalars_of)
         self._arena.counts[torch.tensor([place.index for place in turn.places], device="cpu")] += 1
         turn.was_submitted = True
