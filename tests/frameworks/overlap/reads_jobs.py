@@ -18,6 +18,7 @@ import torch.utils.dlpack
 from exact import batch, make_model
 from torch import nn
 from torch.nn.utils import parametrizations, prune
+from torch.utils._python_dispatch import TorchDispatchMode
 
 F = torch.nn.functional
 MSE = F.mse_loss
@@ -71,6 +72,7 @@ class Context:
         self.x = torch.linspace(-1, 1, 30).view(3, 10)
         self.step = 0
         self.averaged = None
+        self.made = {}
 
 
 def clones(tensors):
@@ -181,6 +183,33 @@ class Sums(torch.utils.data.Dataset):
         return [param.detach()[0].tolist() for param in self.model.parameters()]
 
 
+class DispatchReading(TorchDispatchMode):
+    def __init__(self, tensor):
+        super().__init__()
+        self.tensor = tensor
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.tensor.seen = self.tensor.sum().item()
+        return func(*args, **(kwargs or {}))
+
+
+def in_hook(c):
+    seen = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: seen.append(c.row.sum().item()), lambda saved: c.x):
+        (torch.ones(3, 10, requires_grad=True) * c.x).sum()
+    return seen
+
+
+def over_array(c):
+    """Returns tensors over the memory of a parameter that the program has made in the first step."""
+    if not c.made:
+        array = c.w.detach().numpy()
+        c.made = {"all": torch.from_numpy(array), "rows": torch.from_numpy(array[4:6]),
+                  "dlpack": torch.from_dlpack(c.w.detach()),
+                  "bytes": torch.frombuffer(memoryview(array).cast("B"), dtype=torch.float32)}
+    return c.made.values()
+
+
 def from_generator(c):
     return [next(c.generator)[1].detach().clone()] if c.step < 4 else []
 
@@ -260,7 +289,13 @@ LOOKS = {
     "a forward in a thread": lambda c: in_a_thread(lambda: c.model(c.x).detach()),
     "a fork": forked, "a loader": lambda c: list(torch.utils.data.DataLoader(
         Sums(c.model), num_workers=1, batch_size=None, multiprocessing_context="fork")),
-    "another optimizer": next_optimizer,
+    "another optimizer": next_optimizer, "kept tensors over its array": lambda c: clones(over_array(c)),
+    "to_dlpack of a kept view": lambda c: [
+        torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(c.views[0])).clone()],
+    "a distance that reads it": lambda c: [F.triplet_margin_with_distance_loss(
+        c.x, c.x * 0.5, c.x.flip(0), distance_function=lambda a, b: ((a - b) @ c.w.t()).square().sum(1)).detach()],
+    "a dispatch mode that reads it": lambda c: [with_mode(DispatchReading(c.row), lambda: c.x * 2), c.row.seen],
+    **({} if torch.__version__ < "2.5" else {"a hook for saved tensors": in_hook}),
 }
 
 
@@ -320,6 +355,7 @@ WRITES = {
     "dlpack of a kept view": lambda c: torch.from_dlpack(c.views[0])[1].fill_(0.125).sum() and None,
     "the address of a kept view": lambda c: ctypes.memset(c.views[0].data_ptr(), 0, 64) and None,
     "a storage": lambda c: set_item(c.kept[1].untyped_storage(), 3, 0),
+    "kept tensors over its array": lambda c: [tensor.mul_(0.9) for tensor in over_array(c)] and None,
     "converted": lambda c: c.model.double().float(),
     "decayed by hand": lambda c: each(c.kept, lambda p: p.mul_(1 - 0.01)),
     "the rest": lambda c: with_mode(torch.no_grad(), lambda: c.model[0].weight.__imul__(0.5)),

@@ -10,6 +10,7 @@ docs/torch.md lists what is not seen."""
 
 from __future__ import annotations
 
+import bisect
 import collections
 import functools
 import operator
@@ -42,13 +43,12 @@ WITHOUT_VALUES = {
                                              "is_cuda", "is_meta", "retains_grad"))}
 #: They read no values of their first argument.
 FILLING = {torch.full_like, _T.new_full, torch.randint_like}
-#: They call what the program gives them.
-_CALLING = {_T.apply_, _T.map_, _T.map2_}
 #: There nothing is seen, and any parameter may be read.
 _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _OPERATIONS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
+_PARAMETER = torch.nn.Parameter
+_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)  # torch 2.4 has it not
 _CALL = operator.methodcaller("__call__")
 
 
@@ -62,8 +62,8 @@ class Reads(TorchFunctionMode):
         self._waiter = weakref.ref(waiter)
         self._owner = os.getpid()
         self._threads: set[int] = set()  # in which it may lie on the stack
-        self._places: dict[int, list[Place]] = {}  # by the storage in which a tensor of theirs lies
-        self._left: dict[int, Place] = {}  # by id
+        self._memory = Memory(())
+        self._left: dict[int, Place] = {}  # by the id of their parameter
 
     @property
     def is_waiting(self) -> bool:
@@ -77,19 +77,14 @@ class Reads(TorchFunctionMode):
 
     def begin(self, places: Sequence[Place]) -> None:
         """Is called before a step of these places is handed over."""
-        found: dict[int, list[Place]] = {}
-        for place in places:
-            for tensor in (place.param, place.exp_avg, place.exp_avg_sq, place.entry.get("master")):
-                if tensor is not None:
-                    found.setdefault(_storage_of(tensor), []).append(place)
-        self._places, self._left = found, {id(place): place for place in places}
+        self._memory, self._left = Memory(places), {id(place.param): place for place in places}
         self._threads.add(threading.get_ident())
         if not _is_on_the_stack(self):
             _put_lowest(self)
 
     def end(self) -> None:
         """Is called when no parameter needs a wait any more."""
-        self._places, self._left = {}, {}
+        self._memory, self._left = Memory(()), {}
         if not self.leave():
             self._leave_later()
 
@@ -127,10 +122,10 @@ class Reads(TorchFunctionMode):
     def wait_for(self, places: Iterable[Place]) -> None:
         """Waits for those of these places that a step under way writes."""
         waiter = self._waiter()
-        some = [place for place in places if id(place) in self._left]
+        some = [place for place in places if id(place.param) in self._left]
         if some and waiter is not None:
             for place in waiter.wait_for(some):
-                self._left.pop(id(place), None)
+                self._left.pop(id(place.param), None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._left and self._owner == os.getpid():
@@ -157,10 +152,11 @@ class Reads(TorchFunctionMode):
 
     def _look(self, values: Iterable[Any]) -> None:
         for value in values:
-            if type(value) in _PLAIN:
+            kind = type(value)
+            if kind is _T or kind is _PARAMETER:
                 try:
-                    found = self._places.get(_storage_of(value))
-                except (RuntimeError, NotImplementedError):  # sparse, or wrapped by vmap() or grad()
+                    found = self._memory.at(value.data_ptr())
+                except RuntimeError:  # sparse, or wrapped by vmap() or grad()
                     self._wait_for_all()
                     continue
                 if found:
@@ -171,6 +167,8 @@ class Reads(TorchFunctionMode):
                 self._look(value.values())
             elif isinstance(value, torch.Tensor):
                 self._look_at_subclass(value)
+            elif callable(value):  # the call runs it, and nothing is seen in there
+                self._wait_for_all()
 
     def _look_at_subclass(self, value: torch.Tensor) -> None:
         if type(value).__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
@@ -195,16 +193,45 @@ _HANDLER = Reads.__torch_function__.__code__
 
 def _runs_other_code(func: Any, types: Sequence[Any]) -> bool:
     """Returns whether a call runs code of the program's own, in which nothing is seen."""
-    if func in _CALLING or (types and any(
-            getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH for kind in types)):
+    if types and any(getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH
+                     for kind in types):
+        return True
+    if torch._C._len_torch_dispatch_stack() or ((hooks := _top_hooks(True)) and not _is_of_torch(hooks[0])):
         return True
     return isinstance(func, _OPERATIONS) and not str(func).startswith(("aten.", "prims.", "profiler."))
 
 
-def _storage_of(tensor: torch.Tensor) -> int:
-    """Returns what all views of the same memory share."""
-    number: int = tensor.untyped_storage()._cdata
-    return number
+def _is_of_torch(hook: Any) -> bool:
+    """Returns whether a hook for saved tensors is one of torch's own, as torch.utils.checkpoint has."""
+    return str(getattr(hook, "__module__", "")).startswith("torch.")
+
+
+class Memory:
+    """Where the parameters and moments of places lie: whole storages, by their addresses. So a tensor over the same
+    memory is found, also one that was made of an array, or by dlpack."""
+
+    def __init__(self, places: Iterable[Place]):
+        found = []
+        for place in places:
+            for tensor in (place.param, place.exp_avg, place.exp_avg_sq, place.entry.get("master")):
+                if tensor is not None:
+                    storage = tensor.untyped_storage()
+                    found.append((storage.data_ptr(), storage.nbytes(), place))
+        self._begins, self._ends = [0], [0]
+        self._places: list[list[Place]] = [[]]
+        for begin, size, place in sorted(found, key=operator.itemgetter(0)):
+            if begin < self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], begin + size)
+                self._places[-1].append(place)
+            else:
+                self._begins.append(begin)
+                self._ends.append(begin + size)
+                self._places.append([place])
+
+    def at(self, address: int) -> list[Place]:
+        """Returns the places of the storage that an address lies in."""
+        number = bisect.bisect_right(self._begins, address) - 1
+        return self._places[number] if address < self._ends[number] else []
 
 
 def _stack() -> list[Any]:
