@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import subprocess
 import sys
 import types
@@ -47,7 +48,8 @@ zero = types.SimpleNamespace(overflow=True, step=lambda: None, destroy=lambda: N
 announce_skipped_steps(zero)
 zero.step(), zero.step()
 """
-        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60,
+                              env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         self.assertEqual([line.split(": ")[1] for line in said.stderr.splitlines()], [
             "DeepSpeed has skipped 1 of 1 steps, the last of them step 1",
             "DeepSpeed has skipped 2 of 2 steps, the last of them step 2"])
