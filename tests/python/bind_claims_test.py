@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 from bound_process import CPUS, PRELUDE, BoundProcess
 from zf_runtime.binding import claims
@@ -80,7 +81,7 @@ class Claims(BoundProcess):
 
     def test_of_another_process_with_the_same_number_is_none(self):
         (self.folder / "claims").mkdir(mode=0o700)
-        stale = self.folder / "claims" / f"{os.stat('/proc/self/ns/pid').st_ino}-{os.getpid()}-1"
+        stale = self.folder / "claims" / f"{claims._space()}-{os.getpid()}-1"
         stale.write_text("0-4095")
         self.assert_bound(self.bind_too(), HOME)
         self.assertFalse(stale.exists())
@@ -116,5 +117,28 @@ said(bind(1, 2), claims=os.listdir(os.environ["ZF_CLAIMS"]))
         self.assertEqual(said["claims"], ["lock"])
 
     def test_of_its_own_process_is_known_by_its_start(self):
-        self.assertRegex(claims._name(os.getpid()), rf"^\d+-{os.getpid()}-\d+$")
+        self.assertRegex(claims._name(os.getpid()), rf"^[0-9a-f]{{32}}\.\d+-{os.getpid()}-\d+$")
         self.assertEqual(claims._name(2**22 + 1), "")
+
+    def other(self, cpus=frozenset(CPUS)):
+        return claims._other(str(self.folder), cpus, set())
+
+    def test_claims_of_another_node_stay_and_do_not_count(self):
+        """A folder at home is seen by all nodes, and the first PID namespace has the same number on each."""
+        own = claims._name(os.getpid())
+        foreign = self.folder / (own.replace(claims._boot(), "0" * 32).rsplit("-", 2)[0] + "-4194305-1")
+        for path in (foreign, self.folder / f"{claims._space()}-x-1", self.folder / "lock"):
+            path.write_text("0")
+        self.assertIsNone(self.other())
+        self.assertTrue(foreign.exists())
+
+    def test_a_claim_that_is_given_back_during_the_look_is_free(self):
+        with mock.patch.object(claims.os, "listdir", return_value=[claims._name(os.getppid())]):
+            self.assertIsNone(self.other())
+
+    def test_a_child_that_was_forked_during_a_look_can_claim(self):
+        with claims._mutex:
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if claims._mutex.acquire(timeout=5) else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)

@@ -61,8 +61,8 @@ class Submitted(unittest.TestCase):
             runtime.submit(given * 2)
         self.assertEqual(runtime.stats().submitted, 0)
 
-    def test_the_c_function_has_the_bits_of_torch(self):
-        """scalars() computes what torch computes, and zf_adam_scalars the same."""
+    def test_the_c_function_has_the_bits_of_the_python_one(self):
+        """Of that one the tests with torch know that its bits are torch's."""
         names = ("lr", "betas", "eps", "weight_decay")
         for number in range(2000):
             random = Random(number)

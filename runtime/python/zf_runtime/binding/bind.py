@@ -41,7 +41,7 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
     the GPU that Ray, CUDA_VISIBLE_DEVICES or the like give to this process alone.
     plan: path of a zf-tune plan. None: ZF_PLAN names it, else /etc/zf-tune/plans has one for this class of nodes; else
     the home is that of this process's GPU in a plan for all GPUs of the node, or this rank's in a plan for the ranks of
-    a job that lists no GPUs. That needs the program zf-tune.
+    a job that lists no GPUs. The program zf-tune says which.
     strict: raise RuntimeError if the process cannot be bound as planned. Otherwise bind() never raises for that: the
     result is false, and its errors say why.
 

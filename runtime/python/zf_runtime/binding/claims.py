@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import stat
 import threading
@@ -18,6 +19,14 @@ from . import cpu_lists
 _WAITS_S = 5.0
 _LOOKS_EVERY_S = 0.05
 _mutex = threading.Lock()  # the file's lock is the process's
+
+
+def _renew_mutex() -> None:
+    global _mutex  # noqa: PLW0603  another thread may have held it when this child was forked
+    _mutex = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_mutex)
 
 
 class Claimed(Exception):
@@ -36,7 +45,7 @@ def take(cpus: frozenset[int], is_inside: bool) -> str:
     try:
         folder = _folder()
         while True:
-            with _mutex, _locked(folder, until):
+            with _mutex, _locked(folder):
                 other = _other(folder, cpus, _ancestors() if is_inside else set())
                 if other is None:
                     with open(os.path.join(folder, _name(os.getpid())), "w") as file:
@@ -50,7 +59,7 @@ def take(cpus: frozenset[int], is_inside: bool) -> str:
             time.sleep(_LOOKS_EVERY_S)
     except OSError as error:
         return (f"which CPUs other ranks have is not known: {error.filename or 'the folder of claims'}: "
-                f"{error.strerror or error}; set ZF_CLAIMS to a folder of your own")
+                f"{error.strerror or error}; set ZF_CLAIMS to a folder of your own on this node")
 
 
 def give_back() -> None:
@@ -72,8 +81,10 @@ def _folder() -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: str, until: float) -> Iterator[None]:
-    """Locks the folder for the moment of a look. A child that is forked meanwhile does not have this kind of lock."""
+def _locked(folder: str) -> Iterator[None]:
+    """Locks the folder for the moment of a look. A child that is forked meanwhile does not have this kind of lock.
+    Raises Claimed if the lock does not come free."""
+    until = time.monotonic() + _WAITS_S
     file = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         while True:
@@ -93,17 +104,19 @@ def _other(folder: str, cpus: frozenset[int], ancestors: set[int]) -> _Claim | N
     """Returns a claim of another process to some of these CPUs. Removes those of processes that have ended."""
     space = _space()
     for name in sorted(os.listdir(folder)):
-        words = name.split("-")
-        if words[0] != space or len(words) != 3:
-            continue  # of another PID namespace, where it cannot be told whether a process runs
-        path, pid = os.path.join(folder, name), int(words[1])
-        if name != _name(pid):
-            os.remove(path)
-        elif pid != os.getpid() and pid not in ancestors:
-            with open(path) as file:
-                claim = _Claim(pid, cpu_lists.parse(file.read()))
-            if claim.cpus & cpus:
-                return claim
+        its_space, _, process = name.partition("-")
+        pid = process.partition("-")[0]
+        if its_space != space or not pid.isdigit():
+            continue  # of another node or PID namespace, where it cannot be told whether a process runs
+        path = os.path.join(folder, name)
+        with contextlib.suppress(FileNotFoundError):  # its process has given it back meanwhile
+            if name != _name(int(pid)):
+                os.remove(path)
+            elif int(pid) != os.getpid() and int(pid) not in ancestors:
+                with open(path) as file:
+                    claim = _Claim(int(pid), cpu_lists.parse(file.read()))
+                if claim.cpus & cpus:
+                    return claim
     return None
 
 
@@ -113,8 +126,15 @@ def _name(pid: int) -> str:
     return "" if not fields or fields[0] in ("Z", "X") else f"{_space()}-{pid}-{fields[19]}"
 
 
+@functools.cache
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip().replace("-", "")
+
+
 def _space() -> str:
-    return str(os.stat("/proc/self/ns/pid").st_ino)
+    """Returns what tells PID namespaces apart, also those of two nodes: the first one has the same number on all."""
+    return f"{_boot()}.{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _ancestors() -> set[int]:

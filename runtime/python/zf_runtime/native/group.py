@@ -57,7 +57,7 @@ class Group:
                 checks.integer(f"the {name} of a range", value, checks.UINT64_MAX)
 
     def as_abi(self) -> abi.Group:
-        """Returns the struct of the C ABI. Where 0 means the default, it has 0, so that older libraries take it too."""
+        """Returns the struct of the C ABI."""
         ranges = [abi.Range(0, *pair) for pair in self.ranges]
         return abi.sized(
             abi.Group, elements=int(self.elements), grad_type=ELEMENT_TYPES[self.grad_type],
