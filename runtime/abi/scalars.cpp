@@ -26,6 +26,7 @@ zf_adam read_settings(const zf_adam& given) {
   const zf_adam settings = read_versioned(&given, defaults, sizeof defaults, "zf_adam");
   const auto beta = [](double value) { return value >= 0.0 && value < 1.0; };
   const auto weight = [](double value) { return std::isfinite(value) && value >= 0.0; };
+  require(settings.reserved == 0, "reserved", settings.reserved, "0");
   require(settings.mode == ZF_ADAM || settings.mode == ZF_ADAMW, "mode", settings.mode,
           "ZF_ADAM or ZF_ADAMW");
   require(std::isfinite(settings.lr), "lr", settings.lr, "finite");
@@ -51,19 +52,22 @@ zf_scalars scalars_of(const zf_adam& given, std::uint64_t step) {
                                             .mode = static_cast<AdamMode>(settings.mode),
                                             .bias_correction = settings.bias_correction != 0},
                                            step);
-  const zf_scalars scalars = {.beta1 = factors.beta1,
-                              .one_minus_beta1 = factors.one_minus_beta1,
-                              .beta2 = factors.beta2,
-                              .one_minus_beta2 = factors.one_minus_beta2,
-                              .eps = factors.eps,
-                              .inv_sqrt_bias2 = factors.inv_sqrt_bias2,
-                              .step_size = factors.step_size,
-                              .decay = factors.decay,
-                              .grad_scale = factors.grad_scale,
-                              .mode = settings.mode,
-                              .seed = 0,
-                              .step = step};
-  return read_scalars(&scalars, 0, sizeof scalars);  // which refuses what is too large for fp32
+  constexpr std::string_view kFits = "small enough for fp32";
+  require(std::isfinite(factors.step_size), "lr", settings.lr, kFits);
+  require(std::isfinite(factors.eps), "eps", settings.eps, kFits);
+  require(std::isfinite(factors.decay), "weight_decay", settings.weight_decay, kFits);
+  return {.beta1 = factors.beta1,
+          .one_minus_beta1 = factors.one_minus_beta1,
+          .beta2 = factors.beta2,
+          .one_minus_beta2 = factors.one_minus_beta2,
+          .eps = factors.eps,
+          .inv_sqrt_bias2 = factors.inv_sqrt_bias2,
+          .step_size = factors.step_size,
+          .decay = factors.decay,
+          .grad_scale = factors.grad_scale,
+          .mode = settings.mode,
+          .seed = 0,
+          .step = step};
 }
 
 zf_scalars read_scalars(const zf_scalars* array, std::size_t index, std::uint32_t size) {

@@ -33,9 +33,11 @@ void check(const zf_submit_args& args, std::size_t group_count) {
 /// Checks the scalars of a submission, except for those of each group.
 void check_scalars(const zf_submit_args& args) {
   if (kind_of(args) != WorkKind::step) {
-    if (args.scalars == nullptr) return;
-    throw AbiError(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars is set", "a norm takes none");
+    if (args.scalars == nullptr && args.scalars_of == nullptr && args.scalar_count == 0) return;
+    throw AbiError(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars, scalars_of or scalar_count is set",
+                   "a norm takes none");
   }
+  if (args.groups != nullptr && args.n_groups == 0) return;
   if (args.scalars == nullptr)
     throw AbiError(ZF_ERROR_USAGE, "scalars is NULL", "zf_adam_scalars computes those of a step");
   check_element_size(args.scalars_size, kFirstScalarsBytes, "zf_submit_args.scalars_size",

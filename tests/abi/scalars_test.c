@@ -207,7 +207,11 @@ static void wrong_settings(void) {
   adam.lr = NAN;
   REFUSED(ZF_ERROR_USAGE, "lr is nan; it must be finite");
   adam.lr = 1e300;
-  REFUSED(ZF_ERROR_USAGE, "step_size is -inf; it must be finite");
+  REFUSED(ZF_ERROR_USAGE, "lr is 1e+300; it must be small enough for fp32");
+  adam.weight_decay = 1e300;
+  REFUSED(ZF_ERROR_USAGE, "weight_decay is 1e+300; it must be small enough for fp32");
+  adam.reserved = 5;
+  REFUSED(ZF_ERROR_USAGE, "reserved is 5; it must be 0");
   adam.eps = -1e-8;
   REFUSED(ZF_ERROR_USAGE, "eps is -1e-08; it must be 0 or more, and finite");
   adam.weight_decay = INFINITY;
@@ -242,7 +246,7 @@ static void wrong_calls(void) {
     args = good;                                    \
   } while (0)
   args.work = ZF_NORM;
-  REFUSED(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars is set");
+  REFUSED(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars, scalars_of or scalar_count is set");
   args.scalars = NULL;
   REFUSED(ZF_ERROR_USAGE, "scalars is NULL; zf_adam_scalars computes those of a step");
   args.scalars_of = NULL;

@@ -28,15 +28,13 @@ CommandSpec where_spec() {
           {"named", 0, "", "the user has named the rank, so that it counts more than the GPU"},
           {"list", 0, "WHICH",
            "which processes have the list of visible GPUs: process (this one alone), nothing (the list does "
-           "not "
-           "count, the number of the rank does) or others (this process has no GPU, and others may have "
-           "some) "
-           "(default: find out)",
+           "not count, the number of the rank does) or others (this process has no GPU, and others may have "
+           "some) (default: find out)",
            "process, nothing, others"},
           {"mask", 0, "WHICH",
            "which ranks have the CPUs that this process sees: job (all ranks, and no others) or outer (the "
-           "job "
-           "that started this one as another rank than ZF_BINDING names) (default: find out, as exec does)",
+           "job that started this one as another rank than ZF_BINDING names) (default: find out, as exec "
+           "does)",
            "job, outer"},
           format_option(),
       }};
@@ -69,7 +67,9 @@ Exit where_run(const Arguments& arguments) {
   request.ranks = arguments.integer("ranks", 1, 4096);
   if (!request.rank) {
     if (const auto rank = local_rank(environment)) request.rank = rank->value;
-    if (const auto ranks = launched_ranks(environment); ranks && !request.ranks) request.ranks = ranks->value;
+  }
+  if (!request.ranks) {
+    if (const auto ranks = launched_ranks(environment)) request.ranks = ranks->value;
   }
   const Where where = find_where(request, environment);
   print_stdout("{}", format == Format::json ? where_json(where, environment)
