@@ -16,10 +16,11 @@ class Newest(NewestTest):
         self.install_build("sid")
         (self.root / "try/step.py").write_text(STEP)
         self.inside("ZF_PLAN=plan.json env/bin/python step.py")
-        (self.root / "try/tests/python").mkdir(parents=True)
-        for name in ("latch_test.py", "support.py"):
-            shutil.copy(SOURCE / "tests/python" / name, self.root / "try/tests/python")
-        self.inside("cd tests/python && ../../env/bin/python -m unittest latch_test")
+        tests = self.root / "try/tests/python/optim"
+        tests.mkdir(parents=True)
+        for name in ("optim/latch_test.py", "helpers/support.py"):
+            shutil.copy(SOURCE / "tests/python" / name, tests)
+        self.inside("cd tests/python/optim && ../../../env/bin/python -m unittest latch_test")
 
 
 class Warn(unittest.TestCase):

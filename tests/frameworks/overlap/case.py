@@ -6,7 +6,7 @@ import unittest
 import unittest.mock
 import warnings
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python/helpers"))
 import support
 
 import interrupts  # noqa: F401

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[3]))
 TUNE = os.environ.get("ZF_TUNE_BINARY", str(SOURCE / "build/bin/zf-tune"))
 PACKAGE = SOURCE / "runtime/python"
 

@@ -1,5 +1,5 @@
 """pip install . puts everything into a virtual environment, where the parts find each other. Needs a package index.
-Its short form is install_beside_test.py."""
+Its short form is beside_test.py."""
 
 import pathlib
 import shutil
