@@ -40,7 +40,7 @@ PYTHON_USERS = {
     "in_place": {"frameworks.inplace"},
     "overlap": {"frameworks.overlap"},
     "optim": {"frameworks.example", "frameworks.torch_page"},
-    "deepspeed": {"frameworks.deepspeed"},
+    "deepspeed": {"frameworks.deepspeed", "frameworks.package"},
 }
 
 # What other files reach; the first pattern counts. {1} is what stands in the place of the first *.
