@@ -25,7 +25,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
 import frameworks_case
 from frameworks_case import framework_environment, job
-from paired_jobs import add_result, read_results
 from turns import MALLOC, START_TIMEOUT_S, JobFailed, Runner, interval, machine, order_of_turns, ratio_of
 from zf_cli import SOURCE
 
@@ -186,6 +185,11 @@ def print_table(results: list[dict]) -> None:
         print(f"{result['job']}: {result['line']} Measured unbound {unbound:.1f} ms.")
 
 
+def read_results(path: pathlib.Path) -> list[dict]:
+    """Returns what a file has of each job so far."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"of {', '.join(JOBS)}")
@@ -203,7 +207,9 @@ def main() -> None:
             continue
         folder = results.parent / f"{results.stem}-{name}"
         folder.mkdir()
-        add_result(results, found := measure(name, folder))
+        found = measure(name, folder)
+        with results.open("a") as file:
+            file.write(json.dumps(found) + "\n")
         print(f"{name}: {len(found['forecasts'])} splits; {found['line']}", file=sys.stderr, flush=True)
     print_table([result for result in read_results(results) if result["job"] in (options.jobs or JOBS)])
 

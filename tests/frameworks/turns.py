@@ -1,4 +1,4 @@
-"""Runs jobs side by side in turns, and compares their steps: what pairs.py, step_pairs.py and scripts/study share.
+"""Runs jobs side by side in turns, and compares their steps: what scripts/bench pairs and scripts/study share.
 
 SIGSTOP stops all processes of a job, and SIGCONT continues them. So all jobs see the same machine, whatever its other
 users do. The order of the turns is a palindrome, A B C C B A: a machine that gets slower or faster favours none. The
