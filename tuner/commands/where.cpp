@@ -54,6 +54,19 @@ Which which(const Arguments& arguments, const std::string& option, std::initiali
               "see zf-tune where --help");
 }
 
+/// Adds the rank and the number of ranks that the launcher says, where they were not given. If another rank
+/// was given, the launcher's number of ranks is not its own.
+void add_launchers_numbers(const Environment& environment, WhereRequest& request) {
+  try {
+    const auto rank = local_rank(environment);
+    if (!rank || request.rank.value_or(rank->value) != rank->value) return;
+    request.rank = rank->value;
+    if (const auto ranks = launched_ranks(environment); ranks && !request.ranks) request.ranks = ranks->value;
+  } catch (const Error&) {  // malformed
+    if (!request.rank) throw;
+  }
+}
+
 Exit where_run(const Arguments& arguments) {
   const Format format = format_argument(arguments);
   const Environment environment = Environment::of_this_process();
@@ -65,12 +78,7 @@ Exit where_run(const Arguments& arguments) {
   request.is_users_rank = arguments.has("named");
   request.rank = arguments.integer("rank", 0, 65535);
   request.ranks = arguments.integer("ranks", 1, 4096);
-  if (!request.rank) {
-    if (const auto rank = local_rank(environment)) request.rank = rank->value;
-  }
-  if (!request.ranks) {
-    if (const auto ranks = launched_ranks(environment)) request.ranks = ranks->value;
-  }
+  add_launchers_numbers(environment, request);
   const Where where = find_where(request, environment);
   print_stdout("{}", format == Format::json ? where_json(where, environment)
                                             : wrapped(where_text(where), list_columns(STDOUT_FILENO)));
