@@ -97,6 +97,39 @@ class Written(case.AdamWTest):
                 self.stepped(optimizer, [param], steps=2)
                 self.assert_all(param, 2.5, name, mode, dtype)
 
+    def test_memory_that_two_parameters_share_is_refused(self):
+        """At once, or in the first step after it. Parts of one memory go."""
+        def values():
+            return torch.ones(6, 4)
+
+        def pair(first, second):
+            return [torch.nn.Parameter(first), torch.nn.Parameter(second)]
+
+        for mode in case.MODES:
+            for shared in (lambda memory: (memory, memory), lambda memory: (memory, memory.t()),
+                           lambda memory: (memory[:4], memory[3:]),
+                           lambda memory: (memory, memory.view(torch.bfloat16))):
+                with self.assertRaisesRegex(ZfError, "two parameters.*share memory"):
+                    self.ours(pair(*shared(values())), mode)
+            for parts in (lambda memory: (memory[:3], memory[3:]), lambda memory: (memory[:, ::2], memory[:, 1::2])):
+                params = pair(*parts(values()))
+                optimizer = self.ours(params, mode, lr=0.5, weight_decay=0)
+                self.stepped(optimizer, params)
+                for param in params:
+                    self.assert_all(param, 0.5, mode)
+            params = pair(values(), values())
+            optimizer = self.ours(params, mode, lr=0.5, weight_decay=0)
+            self.stepped(optimizer, params)
+            with self.assertRaisesRegex(ZfError, "share memory"):
+                optimizer.add_param_group({"params": [torch.nn.Parameter(params[0].data)]})
+            own, params[1].data = params[1].data, params[0].data
+            for _ in range(2):
+                with self.assertRaisesRegex(ZfError, "share memory"):
+                    self.stepped(optimizer, params)
+            params[1].data = own
+            self.stepped(optimizer, params)
+            self.assertLess(max(param.abs().max().item() for param in params), 0.004)
+
     def test_written_while_a_late_step_runs(self):
         param, optimizer = self.one()
         param.grad = torch.ones_like(param)

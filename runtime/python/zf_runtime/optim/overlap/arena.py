@@ -42,6 +42,7 @@ class Place:
         self.param = param
         self.settings = settings  # its param_group, where a step finds lr and the others
         self.kind: Kind = kind(param)
+        self.address = param.data_ptr()  # where it shared no memory with others
         self.digest: Any = None  # of what was last published or read; None: any value counts as written
         self.loaded: torch.Tensor | None = None  # low bits, or the master to split, until the parameter is read
         number = formats.number_of(param, settings)

@@ -16,6 +16,7 @@ from .arena import Arena, Place, refuse
 from .gates import Order
 from .gradients import Gradients
 from .reads import Reads
+from .shared_memory import refuse_shared
 from .timeline import Timeline
 from .turn import FOLLOWER, Overlap, Share
 
@@ -30,6 +31,7 @@ class Opened:
                  timeline: Timeline):
         for param, _, _ in wanted:
             refuse(param)
+        refuse_shared([param for param, _, _ in wanted])
         self.arena = Arena(wanted, 2 if mode == "late" else 1, options)
         for place in self.arena.places:
             devices.setdefault(place.kind[2], device_of(place.kind[2]))
