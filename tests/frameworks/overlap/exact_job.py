@@ -81,11 +81,11 @@ def watch(optimizer, double, submitting, waits):
     whole steps to a list."""
     submit, wait, arena = optimizer.runtime.submit, optimizer.runtime.wait, optimizer._engine.opened.arena
 
-    def reading(groups, *, buffer=0, **keywords):
+    def reading(scalars, groups, *, buffer=0, **keywords):
         time.sleep(0.005)
         submitting()
         double.host_reads(*(arena.places[group].grads[buffer] for group in groups))
-        return submit(groups, buffer=buffer, **keywords)
+        return submit(scalars, groups, buffer=buffer, **keywords)
 
     def waiting(ticket=0, timeout=None):
         wait(ticket, timeout)
