@@ -21,8 +21,9 @@ TRIES = 3  # on a busy machine a step may be over before a missing wait matters
 TURN, READS, GRADIENTS, ENGINE, OPENED = (
     f"optim/overlap/{name}.py" for name in ("turn", "reads", "gradients", "engine", "opened"))
 
-# How a case finds that something is missing. Whatever else goes wrong is a fault of these cases.
-FOUND = (r"double\.Race|AssertionError|.*got a gradient of a forward that had not waited|"
+# How a case finds that something is missing. Whatever else goes wrong is a fault of these cases. IndexError: two
+# threads were in the engine at once, seen once in some hundred runs.
+FOUND = (r"double\.Race|AssertionError|IndexError: list index|.*got a gradient of a forward that had not waited|"
          r"UserWarning: .*gradients were written between backward and step")
 
 # What is removed: file, text, what stands there instead, and the case that catches it.
