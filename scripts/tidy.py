@@ -214,6 +214,8 @@ def main() -> int:
     build = pathlib.Path(words[0]).resolve()
     jobs = int(words[1]) if len(words) > 1 else 1
     areas = words[2:] or ROOMS
+    if unknown := sorted(set(areas) - set(ROOMS)):
+        sys.exit(f"tidy: no sources in {', '.join(unknown)}; name {', '.join(ROOMS)}")
     known = build / "tidy"
     known.mkdir(exist_ok=True)
     copy_rules(known)
