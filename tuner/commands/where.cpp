@@ -79,6 +79,12 @@ Exit where_run(const Arguments& arguments) {
   request.rank = arguments.integer("rank", 0, 65535);
   request.ranks = arguments.integer("ranks", 1, 4096);
   add_launchers_numbers(environment, request);
+  if (request.rank && request.ranks && *request.rank >= *request.ranks) {
+    throw Error(Exit::usage,
+                format_text("zf-tune where: rank {} is not below the number of ranks, {}", *request.rank,
+                            *request.ranks),
+                "local ranks count from 0: correct --rank or --ranks");
+  }
   const Where where = find_where(request, environment);
   print_stdout("{}", format == Format::json ? where_json(where, environment)
                                             : wrapped(where_text(where), list_columns(STDOUT_FILENO)));

@@ -96,8 +96,8 @@ Launch launch_by(const Asker& asker, const Plan& plan, const std::string& name, 
     const CpuSet planned = resolve_launch(of_outer, of_rank).cpus;
     if (planned != had) {
       refuse(format_text(
-          "zf-tune exec has bound the process that started this one to {}, and the plan has {} for "
-          "it: which CPUs the job has is not known. Start it without zf-tune exec",
+          "this process, or the one that started it, was bound to {}, and the plan has {} for its rank: "
+          "which CPUs the job has is not known. Start it unbound",
           print_cpus(had), print_cpus(planned)));
     }
   }

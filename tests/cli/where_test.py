@@ -1,0 +1,43 @@
+"""zf-tune where says which home a rank has, in text and in JSON, and binds nothing."""
+
+import json
+import os
+
+from zf_cli import DONE, INFEASIBLE, USAGE, CommandTest
+
+
+class Where(CommandTest):
+    def where(self, *words, **variables):
+        result = self.run_tune("where", "--format", "json", *words, **variables)
+        self.assert_exit(result, DONE)
+        return json.loads(result.stdout)
+
+    def test_the_home_of_a_plan_is_the_one_of_exec(self):
+        self.make_plan("--ranks", "1", name="plan.json")
+        said = self.where("--plan", "plan.json", "--rank", "0", "--ranks", "1")
+        self.assertEqual((said["schema"], said["rank"], said["file"]), ("zf-where/1", 0, True))
+        under_exec = self.run_tune("exec", "-q", "--plan", "plan.json", "--", "sh", "-c", "echo $ZF_BINDING")
+        self.assert_exit(under_exec, DONE)
+        self.assertEqual(said["set"]["ZF_BINDING"], under_exec.stdout.strip())
+
+    def test_in_words(self):
+        result = self.run_tune("where", "--rank", "0", "--ranks", "1")
+        self.assert_exit(result, DONE)
+        self.assertRegex(result.stdout, r"^rank 0 is on CPU[^,]*")
+        self.assertIn("by a plan for 1 rank", " ".join(result.stdout.split()))
+
+    def test_the_launcher_says_of_how_many_its_own_rank_is(self):
+        launched = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        self.assertEqual(self.where(**launched)["rank"], 0)
+        self.assertEqual(self.where("--rank", "0", **launched)["rank"], 0)
+        self.assert_refused(self.run_tune("where", "--rank", "1", **launched), INFEASIBLE, "nothing says of how many")
+
+    def test_a_rank_that_cannot_be_is_refused(self):
+        said = self.run_tune("where", "--rank", "5", "--ranks", "2")
+        self.assert_refused(said, USAGE, "rank 5 is not below the number of ranks, 2", "--ranks")
+        self.assertNotIn("LOCAL_RANK", said.stderr)
+
+    def test_nothing_is_bound(self):
+        before = os.sched_getaffinity(0)
+        self.where("--rank", "0", "--ranks", "1")
+        self.assertEqual(os.sched_getaffinity(0), before)
