@@ -19,7 +19,7 @@ zf_scalars read_scalars(const zf_scalars* array, std::size_t index, std::uint32_
 
 /// Implements zf_adam_scalars. Throws AbiError(ZF_ERROR_USAGE) that names a wrong setting, or
 /// AbiError(ZF_ERROR_ABI). Pure.
-zf_scalars scalars_of(const zf_adam& settings, std::uint64_t step);
+zf_scalars scalars_of(const zf_adam& given, std::uint64_t step);
 
 /// Returns the factors. Pure.
 AdamScalars kernel_scalars(const zf_scalars& scalars);
