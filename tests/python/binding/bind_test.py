@@ -28,7 +28,7 @@ class Threads(BoundProcess):
         self.assertEqual((said["bound"], said["cpus"], said["moved"]), (True, home, 17), said["text"])
         (name, cpus), = said["left"]
         self.assertEqual((name, cpus), ("unnamed", [CPUS[-1]]))
-        # And the one that looks 60 s later. Another may be about to end: join() returns before it has.
+        # And the one that looks 60 s later.
         self.assertGreaterEqual(said["masks"].count(home), 18)
         self.assertEqual([mask for mask in said["masks"] if mask != home], [[CPUS[-1]]])
         self.assertIn("17 threads moved", said["text"])

@@ -27,7 +27,12 @@ def said(binding, **more):
         "now": sorted(os.sched_getaffinity(0)), "masks": masks(),
         "zf": {name: value for name, value in os.environ.items() if name.startswith(("ZF_", "OMP_"))}} | more))
 def masks():
-    return sorted([sorted(os.sched_getaffinity(int(tid))) for tid in os.listdir("/proc/self/task")])
+    return sorted([sorted(mask) for mask in map(mask_of, os.listdir("/proc/self/task")) if mask])
+def mask_of(tid):
+    try:
+        return os.sched_getaffinity(int(tid))
+    except ProcessLookupError:  # it has ended meanwhile
+        return None
 """
 
 

@@ -8,11 +8,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from . import cpu_lists, rank_home
+from .own_threads import run_apart
 from .rank_home import Home
 
 _DEADLINE_S = 60
@@ -87,9 +87,7 @@ def _on(cpus: frozenset[int], call: Callable[[], subprocess.CompletedProcess[str
         except OSError as error:
             why.append(f"zf-tune cannot be started: {error}")
 
-    thread = threading.Thread(target=main, name="zf-bind")
-    thread.start()
-    thread.join()
+    run_apart(main)
     if why or not done:
         raise NotBound(why[0] if why else "zf-tune was not run")
     return done[0]

@@ -10,6 +10,7 @@ import threading
 from typing import Any, NamedTuple
 
 from . import cpu_lists
+from .own_threads import run_apart
 
 
 class Region(NamedTuple):
@@ -47,9 +48,7 @@ def count() -> Regions:
         except RuntimeError:  # of torch: what it says then belongs to the job's own first backward
             found.append(Regions(forward, None))
 
-    thread = threading.Thread(target=main, name="zf-bind")
-    thread.start()
-    thread.join()
+    run_apart(main)
     return found[0] if found else Regions(None, None)
 
 
