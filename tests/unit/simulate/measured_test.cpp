@@ -13,6 +13,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/step_types.hpp"
+#include "measure/training_demand.hpp"
 #include "measure/workload_file.hpp"
 #include "os/file.hpp"
 #include "paths.hpp"
@@ -30,8 +31,9 @@ const fs::path kWorkload = fs::path(ZF_SOURCE_DIR) / "configs" / "workloads" / "
 
 /// Counts of one half, by which it is judged.
 struct Tally {
-  int signs = 0;        ///< comparisons with a spread that excludes 0, or without one
-  int right_signs = 0;  ///< of these
+  int signs = 0;  ///< comparisons with a spread that excludes 0, or without one
+  int right_signs =
+      0;  ///< of these, with those that are within 5 %: the model cannot tell two splits apart then
   int comparisons = 0;
   int near_gains = 0;  ///< inside the spread of the reports, or within a factor 1.5
   int points = 0;
@@ -85,6 +87,9 @@ void compare(const json& source, Tally& tally) {
     Workload workload = load_workload(kWorkload);
     workload.mode = row.at("mode") == "wait" ? Mode::wait : Mode::overlap;
     workload.update_interval = row.at("update_interval");
+    workload.step_factor = estimated_step_factor(workload.framework, workload.mode);  // as `tune` does
+    const auto ranks = static_cast<std::uint64_t>(workload.ranks);
+    workload.training->host_bytes = row.value("host_bytes_per_param", 14U) * workload.params / ranks;
     if (row.value("pool_only", false)) workload.training.reset();
     const SimulatedJob job = job_of(source, workload, source.value("ranks", 2));
     const auto before = row.at("before_ms").get<std::vector<double>>();
@@ -95,18 +100,19 @@ void compare(const json& source, Tally& tally) {
     const double simulated = period_of(job, row.at("after")) / period_of(job, row.at("before"));
     const bool has_sign = high < 1 || low > 1;
     const bool is_right = (simulated < 1) == (found < 1);
+    const bool is_small = std::abs(simulated - 1) <= 0.05;
     const double factor = std::log(simulated) / std::log(found);
     const bool is_near = (simulated >= low && simulated <= high) || (factor >= 1 / 1.5 && factor <= 1.5);
     tally.signs += has_sign;
-    tally.right_signs += has_sign && is_right;
+    tally.right_signs += has_sign && (is_right || is_small);
     ++tally.comparisons;
     tally.near_gains += is_near;
     std::cout << format_text("  {}: measured {:+.1f} % ({:+.1f} to {:+.1f}), simulated {:+.1f} %{}{}\n",
                              row.at("what").get<std::string>(), 100 * (found - 1), 100 * (low - 1),
                              100 * (high - 1), 100 * (simulated - 1),
                              is_right   ? ""
-                             : has_sign ? ", wrong sign"
-                                        : ", other sign",
+                             : is_small ? ", other sign within 5 %"
+                                        : ", wrong sign",
                              is_near ? "" : ", far");
   }
 }
@@ -160,9 +166,9 @@ Tally tally_of(const std::string& half) {
   return tally;
 }
 
-// Wanted of comparisons: every sign, and two thirds of the gains. What is not reached is counted here, so
-// that it can only get better. configs/measured/README.md says it in words, and each machine's `compared` to
-// its users.
+// Wanted of comparisons: every sign (or a difference within 5 %, which --simulate calls none), and two thirds
+// of the gains. What is not reached is counted here, so that it can only get better.
+// configs/measured/README.md says it in words, and each machine's `compared` to its users.
 TEST(Measured, TheModelAgreesWithTheHalfThatCorrectedIt) {
   const Tally tally = tally_of("correct");
   EXPECT_EQ(tally.right_signs, tally.signs);
@@ -171,9 +177,9 @@ TEST(Measured, TheModelAgreesWithTheHalfThatCorrectedIt) {
   EXPECT_GE(5 * tally.near_points, 4 * tally.points);
 }
 
-TEST(Measured, TheModelAgreesInPartWithTheHalfThatOnlyJudgesIt) {
+TEST(Measured, TheModelAgreesWithTheSignsOfTheHalfThatOnlyJudgesIt) {
   const Tally tally = tally_of("judge");
-  EXPECT_GE(tally.right_signs, 2);
+  EXPECT_EQ(tally.right_signs, tally.signs);
   EXPECT_EQ(tally.signs, 4);
   EXPECT_GE(tally.near_gains, 2);
   EXPECT_GE(5 * tally.near_points, 4 * tally.points);
