@@ -1,15 +1,20 @@
-"""On a system without a compiler a job goes on without the operator that DeepSpeed compiles in init_distributed."""
+"""On a system without a compiler a job goes on without the operator that DeepSpeed compiles in init_distributed, and a
+start that waits for another one's compiler says so."""
 
 import contextlib
 import io
 import os
+import pathlib
+import tempfile
+import threading
 import unittest
 from unittest import mock
 
 import support
 
 support.need("torch")
-from zf_runtime.deepspeed import messages, shm  # noqa: E402
+from torch.utils.file_baton import FileBaton  # noqa: E402
+from zf_runtime.deepspeed import compiling, messages  # noqa: E402
 
 
 def fails():
@@ -22,7 +27,7 @@ class WithoutCompiler(unittest.TestCase):
         messages.say_once.cache_clear()
         said = io.StringIO()
         with mock.patch.dict(os.environ, PATH=path), contextlib.redirect_stderr(said):
-            return shm.without_compiler(build)(), said.getvalue()
+            return compiling.without_compiler(build)(), said.getvalue()
 
     def test_there_is_no_operator_and_that_is_said(self):
         operator, said = self.build(fails, "/nonexistent")
@@ -35,3 +40,24 @@ class WithoutCompiler(unittest.TestCase):
     def test_with_a_compiler_the_failure_is_the_jobs(self):
         with mock.patch("shutil.which", return_value="/usr/bin/it"), self.assertRaisesRegex(RuntimeError, "building"):
             self.build(fails, "/usr/bin")
+
+
+class WaitingForACompiler(unittest.TestCase):
+    def wait(self, patience_s: float) -> tuple[pathlib.Path, str]:
+        """Returns the lock that was waited for until it went, and what was said."""
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said), \
+                mock.patch.object(compiling, "_PATIENCE_S", patience_s):
+            lock = pathlib.Path(folder, "lock")
+            lock.touch()
+            threading.Timer(0.3, lock.unlink).start()
+            compiling.naming_the_lock(FileBaton.wait)(FileBaton(str(lock)))
+        return lock, said.getvalue()
+
+    def test_a_lock_that_stays_is_named(self):
+        lock, said = self.wait(0.05)
+        self.assertIn(f"still waiting for the process that compiles in {lock.parent}", said)
+        self.assertIn(f"remove {lock}", said)
+
+    def test_a_compiler_that_ends_is_nothing_to_tell(self):
+        self.assertEqual(self.wait(60)[1], "")

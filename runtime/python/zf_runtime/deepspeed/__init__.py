@@ -60,7 +60,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import shm, zenflow
+    from . import compiling, zenflow
     from .attach import attach
     from .messages import say
     from .operator import deferred, with_own
@@ -101,7 +101,9 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
                     ((stages_1_and_2, "start_optimizer_process", instead),
                      (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
                       zenflow.announcing)),
-                    ((_module("deepspeed.comm.torch"), "build_shm_op", shm.without_compiler),),
+                    ((_module("deepspeed.comm.torch"), "build_shm_op", compiling.without_compiler),),
+                    ((getattr(_module("torch.utils.file_baton"), "FileBaton", None), "wait",
+                      compiling.naming_the_lock),),
                     ((stage_3, "start_optimizer_process", instead),
                      (stage_3, "sync_fp32_param_from_gpu", zenflow.before_selection),
                      (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", zenflow.announcing))):

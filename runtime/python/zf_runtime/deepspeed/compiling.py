@@ -1,13 +1,16 @@
-"""Lets jobs on the CPU accelerator start without a compiler, where DeepSpeed compiles an operator."""
+"""Lets jobs start where DeepSpeed cannot compile an operator, and says what a start waits for."""
 
 from __future__ import annotations
 
 import functools
 import os
 import shutil
+import threading
 from typing import Any, Callable
 
-from .messages import say_once
+from .messages import say, say_once
+
+_PATIENCE_S = 10.0  # so long a compiler may take before its lock is named
 
 
 def without_compiler(build: Callable[[], Any]) -> Callable[[], Any]:
@@ -27,6 +30,25 @@ def without_compiler(build: Callable[[], Any]) -> Callable[[], Any]:
             return None
 
     return build_shm_op
+
+
+def naming_the_lock(wait: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Wraps torch's FileBaton.wait(), which waits without a word, and for ever if the process that compiled was
+    killed."""
+
+    @functools.wraps(wait)
+    def named(baton: Any) -> None:
+        timer = threading.Timer(_PATIENCE_S, say, [
+            f"still waiting for the process that compiles in {os.path.dirname(baton.lock_file_path)}. If none does, "
+            f"because it was killed, remove {baton.lock_file_path}"])
+        timer.daemon = True
+        timer.start()
+        try:
+            wait(baton)
+        finally:
+            timer.cancel()
+
+    return named
 
 
 def _missing_program() -> str | None:
