@@ -310,6 +310,36 @@ class Copies(Case):
 
                 self.same(program)
 
+    def test_copies_that_open_in_a_child_wait_there(self):
+        def results(model, optimizer, read):
+            found = []
+            for step in range(3):
+                optimizer.zero_grad()
+                loss_of(model, step).backward()
+                if optimizer.overlap == "exact":
+                    pause(optimizer)
+                optimizer.step()
+                found += read(model)
+            optimizer.close()
+            return found
+
+        def forward_alone(model):
+            with torch._C.DisableTorchFunction():  # it hides all from our mode: the gates alone see the modules
+                return [model(torch.ones(1, 10)).detach()]
+
+        pairs = [(model := make_model(), self.ours(model.parameters(), mode)) for mode in self.modes]
+        for read in (values_of, forward_alone):
+            (model, off), (twin, exact) = copy.deepcopy(pairs)
+            child = os.fork()
+            if child == 0:
+                try:
+                    torch.set_num_threads(1)  # OpenMP hangs in a child of a process that has used its threads
+                    wanted, got = results(model, off, read), results(twin, exact, read)
+                    os._exit(0 if all(map(torch.equal, got, wanted)) else 3)
+                finally:
+                    os._exit(2)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, read)
+
 
 class OnTheCpu(Case):
     def test_without_a_pool_it_is_in_place_and_says_so(self):

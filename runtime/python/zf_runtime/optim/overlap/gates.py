@@ -51,7 +51,6 @@ class Order:
         self._seen_ddp: set[int] = set()  # by id
         self._handle: Any = None
         self._lock = threading.RLock()
-        self._owner = os.getpid()
         self.read: dict[int, torch.Tensor] = {}  # parameters that were seen, in order, by id
         self.names: dict[int, str] = {}
 
@@ -63,12 +62,12 @@ class Order:
         """Looks at the calls of all modules from now on."""
         if self._handle is not None:
             return
-        order = weakref.ref(self)
+        order, owner = weakref.ref(self), os.getpid()
 
         @torch._disable_dynamo
         def before(module: torch.nn.Module, _: Any) -> None:
             alive = order()
-            if alive is not None and alive._owner == os.getpid():
+            if alive is not None and owner == os.getpid():
                 alive._before(module)
 
         with self._lock:  # autograd has threads

@@ -60,7 +60,7 @@ class Reads(TorchFunctionMode):
         wait_for_all() and backward_begins(roots)."""
         super().__init__()
         self._waiter = weakref.ref(waiter)
-        self._owner = os.getpid()
+        self._owner = 0  # the process that has begun
         self._threads: set[int] = set()  # in which it may lie on the stack
         self._memory = Memory(())
         self._left: dict[int, Place] = {}  # by the id of their parameter
@@ -77,6 +77,7 @@ class Reads(TorchFunctionMode):
 
     def begin(self, places: Sequence[Place]) -> None:
         """Is called before a step of these places is handed over."""
+        self._owner = os.getpid()
         self._memory, self._left = Memory(places), {id(place.param): place for place in places}
         self._threads.add(threading.get_ident())
         if not _is_on_the_stack(self):
