@@ -27,7 +27,7 @@ from .gates import Order, is_closed_to_us
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads
 from .shared_memory import refuse_shared
-from .state import saved_entries, show, take_apart, take_edits, take_entries, warn_of_other_numbers, with_own_steps
+from .state import saved_entries, show, take_apart, take_edits, take_entries, warn_of_other_numbers
 from .timeline import Span, Timeline
 from .turn import Turn
 
@@ -415,8 +415,8 @@ class OverlapEngine:
         return (place for place in self._require().arena.places if hashing.kind(place.param) == place.kind)
 
     def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        saved = with_own_steps(state_dict)
         of = self.opened.arena.of if self.opened is not None else {}
+        saved = {**state_dict, "state": {key: {**entry} for key, entry in state_dict["state"].items()}}
         for param, entry in saved_entries(saved, self._optimizer.param_groups).items():
             if param in of and of[param].is_split:
                 entry["low"] = of[param].low_bits()

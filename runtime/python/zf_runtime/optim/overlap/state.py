@@ -96,14 +96,6 @@ def check_shapes(entries: dict[torch.Tensor, Any]) -> None:
                               "anew")
 
 
-def with_own_steps(state_dict: dict[str, Any]) -> dict[str, Any]:
-    """Gives every parameter in the state_dict a step tensor of its own: torch's own optimizers increase them in
-    place."""
-    state_dict["state"] = {key: {**entry, "step": entry["step"].clone()} if "step" in entry else entry
-                           for key, entry in state_dict["state"].items()}
-    return state_dict
-
-
 def saved_entries(state_dict: dict[str, Any], param_groups: Sequence[dict[str, Any]]) -> dict[torch.Tensor, Any]:
     """Returns the entries of a state_dict by the parameter that they are of."""
     found = {}
