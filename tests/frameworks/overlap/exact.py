@@ -1,8 +1,11 @@
 """What the cases of mode exact share: a program that runs in it and with overlap="off", and must give the same bits."""
 
 import functools
+import os
+import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 import warnings
 
@@ -47,6 +50,15 @@ def values_of(model):
 
 def is_under_way(optimizer):
     return optimizer.overlap == "exact" and optimizer._engine.opened.overlap.turn is not None
+
+
+def pause(optimizer):
+    """Lets the optimizer process stand still for a moment, if there is one: a read that does not wait finds old
+    values."""
+    if optimizer.overlap == "exact":
+        pid = optimizer.runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.01, os.kill, (pid, signal.SIGCONT)).start()
 
 
 class Counted:

@@ -8,7 +8,7 @@ import threading
 import unittest
 
 import torch
-from exact import Case, loss_of, make_model, values_of
+from exact import Case, loss_of, make_model, pause, values_of
 
 INPUTS = torch.linspace(-1, 1, 30).view(3, 10)
 current = {}  # the model that the operations below read
@@ -103,14 +103,15 @@ class OwnCode(Case):
             self.same(made_beside)  # it steps where it was made, and forward is called here
 
     def test_steps_in_backward(self):
-        """As optimizers do that free each gradient at once."""
+        """As optimizers do that free each gradient at once. The process stands still while it has steps to do: what
+        does not wait finds old values."""
         def program(make):
             model, optimizers, found = make_model(), {}, []
 
             def stepped(param):
+                pause(optimizers[param])
                 optimizers[param].step()
-                param.grad = None
-                found.append(param.detach().sum())
+                optimizers[param].zero_grad()
 
             for param in model.parameters():
                 optimizers[param] = make([param])
@@ -118,10 +119,10 @@ class OwnCode(Case):
             for step in range(3):
                 loss = loss_of(model, step)
                 loss.backward()
-                found += [loss.item(), *values_of(model)]
+                found += [*values_of(model), loss.item()]
             for optimizer in optimizers.values():
                 optimizer.close()
-            return [*found, *values_of(model)]
+            return found
 
         self.same(program)
 

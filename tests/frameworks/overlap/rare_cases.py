@@ -5,7 +5,6 @@ import gc
 import math
 import os
 import platform
-import signal
 import threading
 import time
 import unittest
@@ -15,18 +14,10 @@ import weakref
 
 import exact
 import torch
-from exact import Case, batch, loss_of, make_model, values_of
+from exact import Case, batch, loss_of, make_model, pause, values_of
 from zf_runtime import ZfError
 from zf_runtime.optim.overlap import arena
 from zf_runtime.optim.tensors import priority
-
-
-def pause(optimizer):
-    """Lets the optimizer process stand still for a moment, if there is one: whoever does not wait finds old values."""
-    if optimizer.overlap == "exact":
-        pid = optimizer.runtime.stats().worker_pid
-        os.kill(pid, signal.SIGSTOP)
-        threading.Timer(0.02, os.kill, (pid, signal.SIGCONT)).start()
 
 
 def alive(thread):

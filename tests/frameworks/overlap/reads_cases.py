@@ -14,7 +14,7 @@ import warnings
 import torch
 import zf_runtime
 from case import interrupts
-from exact import Case, is_under_way, loss_of, make_model, plan, values_of
+from exact import Case, is_under_way, loss_of, make_model, pause, plan, values_of
 from graphs_jobs import GRAPHS
 from reads_jobs import JOBS, Context, Passing
 from torch.utils._device import DeviceContext
@@ -45,13 +45,6 @@ def modes():
     return [torch._C._get_function_stack_at(at) for at in range(torch._C._len_torch_function_stack())]
 
 
-def pause(optimizer):
-    """Lets the optimizer process stand still for a moment: a read that does not wait finds old values."""
-    pid = optimizer.runtime.stats().worker_pid
-    os.kill(pid, signal.SIGSTOP)
-    threading.Timer(0.01, os.kill, (pid, signal.SIGCONT)).start()
-
-
 def trained(job, mode):
     """Returns losses, reads and weights, and in how many steps the step was under way when step() returned."""
     make, loss_of, after = job
@@ -65,8 +58,7 @@ def trained(job, mode):
             optimizer.zero_grad()
             loss = loss_of(model, context.step)
             loss.backward()
-            if mode == "exact":
-                pause(optimizer)
+            pause(optimizer)
             optimizer.step()
             under_way += mode == "exact" and is_under_way(optimizer)
             seen = after(context)
@@ -316,8 +308,7 @@ class Copies(Case):
             for step in range(3):
                 optimizer.zero_grad()
                 loss_of(model, step).backward()
-                if optimizer.overlap == "exact":
-                    pause(optimizer)
+                pause(optimizer)
                 optimizer.step()
                 found += read(model)
             optimizer.close()
