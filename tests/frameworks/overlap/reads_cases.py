@@ -250,29 +250,30 @@ class Modes(Case):
             os._exit(len(modes()))
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
-    def test_a_model_that_is_compiled_for_the_first_time_while_a_step_is_under_way(self):
-        counts = {}
-        for mode in self.modes:
+    def test_a_model_that_is_compiled_for_the_first_time_before_a_step_or_while_it_is_under_way(self):
+        def program(mode, begins):
             torch._dynamo.reset()
-            compilations = []
+            compiled._state["is used"] = False
+            compilations, found, model = [], [], make_model()
 
-            def backend(graph, _, compilations=compilations):
+            def backend(graph, _):
                 compilations.append(graph)
                 return graph.forward
 
-            model, found = make_model(), []
             optimizer = self.ours(model.parameters(), mode)
+            scaled = torch.compile(lambda inputs: model(inputs) * 1, backend=backend)
             for step in range(5):
-                if step == 2:
-                    scaled = torch.compile(lambda inputs, model=model: model(inputs) * 1, backend=backend)
                 optimizer.zero_grad()
-                loss = loss_of(model if step < 2 else scaled, step)
+                loss = loss_of(model if step < begins else scaled, step)
                 loss.backward()
                 optimizer.step()
                 found.append(loss.item())
-            counts[mode] = len(compilations), found
-        self.assertEqual(counts["exact"], counts["off"])
-        self.assertEqual(counts["off"][0], 1)
+            return [len(compilations), sum(len(graph.graph.nodes) for graph in compilations), *found]
+
+        for begins in (0, 2):
+            wanted = program("off", begins)
+            self.assertEqual(program("exact", begins), wanted, begins)
+            self.assertEqual(wanted[0], 1)
 
 
 class Copies(Case):

@@ -1,8 +1,8 @@
 """Tells whether torch.compile is used in this process.
 
 A TorchFunctionMode that is active lets what is compiled fail or run eagerly, and hooks on all modules let it be
-compiled again. So from the first use on, each step is waited for in step(). What is compiled for the first time while a
-step is under way calls back before."""
+compiled again. So from the first use on, each step is waited for in step(). What is compiled for the first time calls
+back before."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def is_used() -> bool:
 def tell(engine: Any) -> None:
     """Lets a compilation that begins call engine.compiles()."""
     _engines.add(engine)
-    module = sys.modules.get("torch._dynamo.callback")
-    if module is not None and _begins not in module.callback_handler.start_callbacks:  # torch._dynamo.reset() drops it
-        module.callback_handler.register_start_callback(_begins)
+    from torch._dynamo.callback import callback_handler  # the first step would import it, too
+
+    if _begins not in callback_handler.start_callbacks:  # torch._dynamo.reset() drops it
+        callback_handler.register_start_callback(_begins)
 
 
 def _begins(*_: Any) -> None:

@@ -92,6 +92,7 @@ class OverlapEngine:
             self._order.want(live.arena.of)
             self._watch()
         if self._mode == "exact":
+            compiled.tell(self)
             self._listen(live.arena)
         self._is_on_gpu = any(device.type == "cuda" for device in self._devices)
         self.opened, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
