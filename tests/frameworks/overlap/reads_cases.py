@@ -150,10 +150,24 @@ class Modes(Case):
         finally:
             goes_on.cancel()
             os.kill(pid, signal.SIGCONT)
+        torch.ones(1, requires_grad=True).sum()  # a node of autograd: each parameter is waited for by itself
         float(model[0].bias.detach().sum())
         self.assertEqual(len(optimizer._engine._reads._left), 3)
         torch.full_like(model[0].bias, scalar)
         self.assertEqual(len(optimizer._engine._reads._left), 2)
+
+    def test_what_is_sent_is_let_go_at_once_unless_it_may_have_been_read_unseen(self):
+        for is_read in (False, True):
+            model, optimizer = self.stepped()
+            self.assertTrue(optimizer._engine.opened.overlap.turn.ended.wait(20))
+            if is_read:
+                with torch._C.DisableTorchFunction():
+                    unseen = torch.nn.functional.linear(torch.ones(10), model[0].weight).sum()
+            float(model[0].bias.detach().sum())
+            self.assertEqual(len(optimizer._engine._reads._left), 3 if is_read else 0)
+            if is_read:
+                with self.assertRaisesRegex(zf_runtime.ZfError, "read unseen"):
+                    unseen.backward()
 
     def test_it_leaves_the_stack_with_the_last_wait(self):
         model, _ = self.stepped()

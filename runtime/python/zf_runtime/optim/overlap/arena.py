@@ -245,7 +245,6 @@ class Arena:
         """wanted: parameters, each with its param_group and the number of its first element."""
         self.places = [Place(index, *each, buffers) for index, each in enumerate(wanted)]
         self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
-        self.by_id = {id(place.param): place for place in self.places}  # to hash a tensor costs 0.5 us
         self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
         self.registration: HostRegistration | None = None
         chunk_bytes = options.get("chunk_bytes") or max(
@@ -286,7 +285,7 @@ class Arena:
         lows = self._low_bits() if keeps else {}
         for place in self.places:
             place.detach(keeps)
-        self.places, self.of, self.by_id = [], {}, {}
+        self.places, self.of = [], {}
         return lows
 
     def _low_bits(self) -> dict[torch.Tensor, torch.Tensor]:

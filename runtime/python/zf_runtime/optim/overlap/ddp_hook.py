@@ -12,8 +12,9 @@ import torch
 _IS_AVAILABLE = torch.distributed.is_available()
 
 
-def is_ddp(module: torch.nn.Module) -> bool:
-    return _IS_AVAILABLE and isinstance(module, torch.nn.parallel.DistributedDataParallel)
+def is_ddp(kind: type) -> bool:
+    """Returns whether modules of a type are a DistributedDataParallel."""
+    return _IS_AVAILABLE and issubclass(kind, torch.nn.parallel.DistributedDataParallel)
 
 
 _listeners: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()  # of our hooks

@@ -218,7 +218,7 @@ class OverlapEngine:
     def wait_for(self, places: Sequence[Place]) -> list[Place]:
         """Waits for parameters that the program uses now. Returns those that need no wait any more."""
         live = self.opened
-        if live is None or not live.is_here:
+        if live is None:
             return list(places)
         self._refuse_graphs()
         return live.overlap.wait_for(places)
@@ -245,21 +245,22 @@ class OverlapEngine:
                     raise self._was_read_unseen(place)
         self._finish()
 
-    def before_forward(self, module: torch.nn.Module, params: Sequence[torch.Tensor]) -> None:
-        """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""
-        live = self.opened
-        if self._mode != "exact" or live is None or not live.is_here:
+    def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
+        """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen.
+        params: their ids. The caller has seen that this is the process that opened it. Each module costs this."""
+        live, reads = self.opened, self._reads
+        if self._mode != "exact" or live is None:
             return
         self._refuse_graphs()
-        if self._reads.is_waiting:
-            if not self._reads.is_of_this_thread or is_closed_to_us(module):
+        if reads.is_waiting:
+            if not reads.is_of_this_thread or is_closed_to_us(module):
                 self._finish()
-            else:
-                by_id = live.arena.by_id
-                self._reads.wait_for([by_id[id(param)] for param in params if id(param) in by_id])
-        if torch._C._current_graph_task_id() == -1:  # not the forward of a checkpoint inside a backward
+            elif params:
+                reads.wait_for(params)
+        if live.gradients.has_new and torch._C._current_graph_task_id() == -1:  # else a checkpoint's, inside a backward
             live.gradients.begin()
-        self._rest_if_idle(live)
+        if not reads.is_waiting:
+            self._rest_if_idle(live)
 
     def _rest_if_idle(self, live: Opened) -> None:
         """Leaves the stack of modes, and looks at no module, where nothing may have to be waited for."""
@@ -318,7 +319,7 @@ class OverlapEngine:
     def _watch(self) -> None:
         """Lets the next forward call before_forward()."""
         if self._order is not None and not (self._mode == "exact" and compiled.is_used()):
-            self._order.watch()
+            self._order.watch(is_told=self._mode == "exact" and self._turns > 0)
 
     # ---- a step ----
 

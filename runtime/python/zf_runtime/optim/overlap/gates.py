@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -58,18 +58,20 @@ class Order:
         """Sets the parameters to look for."""
         self._wanted = {id(param): param for param in params}
 
-    def watch(self) -> None:
-        """Looks at the calls of all modules from now on."""
+    def watch(self, *, is_told: bool) -> None:
+        """Looks at the calls of all modules from now on. is_told: when torch.compile begins, rest() is called before it
+        finds the hook."""
         if self._handle is not None:
             return
         order, owner = weakref.ref(self), os.getpid()
 
-        @torch._disable_dynamo
         def before(module: torch.nn.Module, _: Any) -> None:
             alive = order()
             if alive is not None and owner == os.getpid():
                 alive._before(module)
 
+        if not is_told:
+            before = torch._disable_dynamo(before)  # it costs 2 us a module
         with self._lock:  # autograd has threads
             if self._handle is None:
                 self._handle = register_module_forward_pre_hook(before)
@@ -91,20 +93,21 @@ class Order:
         engine = self._engine()
         if engine is None:
             return
+        kind = _kind(type(module))  # type: ignore[arg-type]  # mypy: a type has no hash
         own = []
-        if not isinstance(module, torch.jit.ScriptModule):
-            own = [(name, param) for name, param in module._parameters.items()
-                   if param is not None and id(param) in self._wanted]
-        for name, param in own:
-            if id(param) not in self.read:
-                self.read[id(param)] = param
-                self.names[id(param)] = f"{name} of {type(module).__name__}"
-        if is_ddp(module) and id(module) not in self._seen_ddp:
+        for name, param in () if kind.is_scripted else module._parameters.items():
+            key = id(param)
+            if key in self._wanted:
+                own.append(key)
+                if key not in self.read:
+                    self.read[key] = self._wanted[key]
+                    self.names[key] = f"{name} of {type(module).__name__}"
+        if kind.is_ddp and id(module) not in self._seen_ddp:
             self._seen_ddp.add(id(module))
             engine.listen_to(module)
         if self._saves_late:
             self._gate_saving(engine, module)
-        engine.before_forward(module, [param for _, param in own])
+        engine.before_forward(module, own)
 
     def _gate_saving(self, engine: Any, module: torch.nn.Module) -> None:
         for each in module.modules() if id(module) not in self._saving else ():
@@ -114,9 +117,23 @@ class Order:
             self.rest()
 
 
+class _Kind(NamedTuple):
+    """What is to be known of a type of modules. To ask for it at each call would cost 1 us."""
+
+    is_scripted: bool
+    is_ddp: bool
+    asks: bool  # see _ASKING
+
+
+@functools.lru_cache(256)  # it lets go of the types of a program that makes many
+def _kind(module: type) -> _Kind:
+    return _Kind(issubclass(module, torch.jit.ScriptModule), is_ddp(module), issubclass(module, _ASKING))
+
+
 def is_closed_to_us(module: torch.nn.Module) -> bool:
     """Returns whether a module's forward may read parameters unseen that are not its own, or must not
     find a TorchFunctionMode: it would show in a trace."""
-    return (isinstance(module, torch.jit.ScriptModule) or (isinstance(module, _ASKING) and not module.training)
+    kind = _kind(type(module))  # type: ignore[arg-type]
+    return (kind.is_scripted or (kind.asks and not module.training)
             or torch._C._get_tracing_state() is not None or "_orig_mod" in module._modules
             or getattr(module, "_compiled_call_impl", None) is not None)

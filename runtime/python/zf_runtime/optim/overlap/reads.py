@@ -120,10 +120,10 @@ class Reads(TorchFunctionMode):
 
         handle = register_module_forward_pre_hook(before)
 
-    def wait_for(self, places: Iterable[Place]) -> None:
-        """Waits for those of these places that a step under way writes."""
-        waiter = self._waiter()
-        some = [place for place in places if id(place.param) in self._left]
+    def wait_for(self, params: Iterable[int]) -> None:
+        """Waits for those of these parameters, by their ids, that a step under way writes."""
+        waiter, left = self._waiter(), self._left
+        some = [left[key] for key in params if key in left]
         if some and waiter is not None:
             for place in waiter.wait_for(some):
                 self._left.pop(id(place.param), None)
@@ -161,7 +161,7 @@ class Reads(TorchFunctionMode):
                     self._wait_for_all()
                     continue
                 if found:
-                    self.wait_for(found)
+                    self.wait_for([id(place.param) for place in found])
             elif isinstance(value, (list, tuple)):
                 self._look(value)
             elif isinstance(value, dict):

@@ -73,6 +73,7 @@ class Turn:
         self.submitted, self.publishing, self.ended = Latch(), Latch(), Latch()
         self.error: BaseException | None = None
         self.was_submitted = False
+        self.released = 0  # shares that need no wait any more: see Overlap._release()
         self.lost: list[Place] = []  # the program has written to them while the step was running
         if not is_late:
             self.publishing.set()
@@ -241,7 +242,19 @@ class Overlap:
                 share.not_waited_for.discard(id(place))
             if share is None or share.event.is_done():
                 done.append(place)
-        return done
+        return done if graphs.now() != turn.first_node else done + self._release(turn)
+
+    def _release(self, turn: Turn) -> list[Place]:
+        """Lets go of all that is sent already, and returns it. No node of autograd was built since the step: so no
+        forward has read anything unseen, and what follows costs nothing."""
+        found = []
+        for share in turn.shares[turn.released:]:
+            if not share.sent.is_set or turn.error is not None or not share.event.is_done():
+                break
+            turn.released += 1
+            share.not_waited_for.clear()
+            found += share.places
+        return found
 
     def unseen(self) -> tuple[Turn | None, list[Place]]:
         """Returns the last turn, and which of its parameters no use has waited for."""
