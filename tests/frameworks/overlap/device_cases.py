@@ -12,7 +12,7 @@ import unittest
 
 import exact
 import exact_job  # this and the next are imported once, for all cases
-import torch._dynamo  # noqa: F401
+import torch._dynamo
 import zf_runtime
 
 PACKAGE = pathlib.Path(zf_runtime.__file__).parent
@@ -100,6 +100,7 @@ def result_in_a_child(package: pathlib.Path, case: str) -> str:
     if child == 0:
         try:
             sys.stderr.flush()
+            torch.set_num_threads(1)  # OpenMP hangs in a child of a process that has used its threads
             for name in [name for name in sys.modules if name.split(".")[0] in ("zf_runtime", "double", "exact_job")]:
                 del sys.modules[name]
             sys.path.insert(0, str(package.parent))

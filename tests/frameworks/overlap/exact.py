@@ -82,6 +82,7 @@ class Case(unittest.TestCase):
     modes = ("off", "exact")
 
     def setUp(self):
+        case.forget_compiled()
         caught = warnings.catch_warnings()
         caught.__enter__()
         self.addCleanup(caught.__exit__, None, None, None)

@@ -13,12 +13,12 @@ import warnings
 
 import torch
 import zf_runtime
-from case import interrupts
+from case import forget_compiled, interrupts
 from exact import Case, is_under_way, loss_of, make_model, pause, plan, values_of
 from graphs_jobs import GRAPHS
 from reads_jobs import JOBS, Context, Passing
 from torch.utils._device import DeviceContext
-from zf_runtime.optim.overlap import compiled, reads
+from zf_runtime.optim.overlap import reads
 
 STEPS = 5
 EVERY = {**JOBS, **{("graph", name): job for name, job in GRAPHS.items()}}
@@ -93,11 +93,6 @@ class Reads(Case):
 
 class Modes(Case):
     """The stack of modes is as the program has left it, and ours is on it only while a step is under way."""
-
-    def setUp(self):
-        super().setUp()
-        torch._dynamo.reset()
-        compiled._state["is used"] = False
 
     def stepped(self, **options):
         model = make_model()
@@ -266,8 +261,7 @@ class Modes(Case):
 
     def test_a_model_that_is_compiled_for_the_first_time_before_a_step_or_while_it_is_under_way(self):
         def program(mode, begins):
-            torch._dynamo.reset()
-            compiled._state["is used"] = False
+            forget_compiled()
             compilations, found, model = [], [], make_model()
 
             def backend(graph, _):
