@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -93,16 +93,16 @@ class Order:
         engine = self._engine()
         if engine is None:
             return
-        kind = _kind(type(module))  # type: ignore[arg-type]  # mypy: a type has no hash
+        is_scripted, averages, _ = _kind(type(module))  # type: ignore[arg-type]  # mypy: a type has no hash
         own = []
-        for name, param in () if kind.is_scripted else module._parameters.items():
+        for name, param in () if is_scripted else module._parameters.items():
             key = id(param)
             if key in self._wanted:
                 own.append(key)
                 if key not in self.read:
                     self.read[key] = self._wanted[key]
                     self.names[key] = f"{name} of {type(module).__name__}"
-        if kind.is_ddp and id(module) not in self._seen_ddp:
+        if averages and id(module) not in self._seen_ddp:
             self._seen_ddp.add(id(module))
             engine.listen_to(module)
         if self._saves_late:
@@ -117,23 +117,16 @@ class Order:
             self.rest()
 
 
-class _Kind(NamedTuple):
-    """What is to be known of a type of modules. To ask for it at each call would cost 1 us."""
-
-    is_scripted: bool
-    is_ddp: bool
-    asks: bool  # see _ASKING
-
-
-@functools.lru_cache(256)  # it lets go of the types of a program that makes many
-def _kind(module: type) -> _Kind:
-    return _Kind(issubclass(module, torch.jit.ScriptModule), is_ddp(module), issubclass(module, _ASKING))
+@functools.lru_cache(256)  # to ask at each call would cost 1 us; it lets go of types where a program makes many
+def _kind(module: type) -> tuple[bool, bool, bool]:
+    """Returns whether modules of a type are scripted, are a DistributedDataParallel, and ask: see _ASKING."""
+    return issubclass(module, torch.jit.ScriptModule), is_ddp(module), issubclass(module, _ASKING)
 
 
 def is_closed_to_us(module: torch.nn.Module) -> bool:
     """Returns whether a module's forward may read parameters unseen that are not its own, or must not
     find a TorchFunctionMode: it would show in a trace."""
-    kind = _kind(type(module))  # type: ignore[arg-type]
-    return (kind.is_scripted or (kind.asks and not module.training)
+    is_scripted, _, asks = _kind(type(module))  # type: ignore[arg-type]
+    return (is_scripted or (asks and not module.training)
             or torch._C._get_tracing_state() is not None or "_orig_mod" in module._modules
             or getattr(module, "_compiled_call_impl", None) is not None)

@@ -126,7 +126,7 @@ class Reads(TorchFunctionMode):
         some = [left[key] for key in params if key in left]
         if some and waiter is not None:
             for place in waiter.wait_for(some):
-                self._left.pop(id(place.param), None)
+                left.pop(id(place.param), None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._left and self._owner == os.getpid():

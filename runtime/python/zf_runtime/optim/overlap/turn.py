@@ -49,10 +49,6 @@ class Share:
         self.event: Event = REACHED  # reached when the parameters hold the step's results
         self.not_waited_for = {id(place) for place in self.places}  # no use has waited for these parameters
 
-    @property
-    def is_waited_for(self) -> bool:
-        return not self.not_waited_for
-
 
 class Turn:
     """One step of some parameters, from begin() until its end."""
@@ -214,7 +210,7 @@ class Overlap:
     def turn(self) -> Turn | None:
         """The last turn, if a part of it may still have to be waited for."""
         turn = self.follower.turn
-        if turn is None or all(share.is_waited_for and share.event is REACHED for share in turn.shares):
+        if turn is None or all(not share.not_waited_for and share.event is REACHED for share in turn.shares):
             return None
         return turn  # on a device each stream of the job waits: that another one has waited is not enough
 
