@@ -157,8 +157,11 @@ class SetGpus(CommandTest):
         self.assertEqual(homes, self.homes[::-1])
         self.assertEqual(gpus, 2 * ["gpus: GPU-0-abc,GPU-1-abc"])
         self.assertIn("their GPUs are spread over the packages, and the homes are near them", said)
-        result = self.run_tune("exec", "--", *SEEN, LOCAL_RANK="0", LOCAL_WORLD_SIZE="2")
-        self.assertEqual(parse_cpus(result.stdout.split()[1]), self.homes[0], "without the option")
+        offer = "the plan offers GPUs that spread the ranks over the packages: --set-gpus sets CUDA_VISIBLE_DEVICES="
+        for rank, options, is_offered in ((0, {}, True), (1, {}, False), (0, {"CUDA_VISIBLE_DEVICES": "0,1"}, False)):
+            result = self.run_tune("exec", "--", *SEEN, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2", **options)
+            self.assertEqual(parse_cpus(result.stdout.split()[1]), self.homes[rank], "without the option")
+            self.assertEqual(offer in result.stderr, is_offered, result.stderr)
 
     def test_a_variable_that_is_set_wins(self):
         for rank, gpu in zip(self.plan["ranks"], self.offer):

@@ -92,7 +92,9 @@ Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const 
   if (rank.value == 0)  // once for all ranks
     launch.notes.insert(launch.notes.begin(), fitted.notes.begin(), fitted.notes.end());
   launch.set.insert(gpus.variables.begin(), gpus.variables.end());
-  if (!gpus.note.empty() && rank.value == 0) launch.notes.push_back(gpus.note);  // once for all ranks
+  const bool may_offer = !request.sets_gpus && request.by == LaunchedBy::exec;
+  const std::string of_gpus = may_offer ? offered_gpus(plan, ranks, host_name(), environment) : gpus.note;
+  if (!of_gpus.empty() && rank.value == 0) launch.notes.push_back(of_gpus);  // once for all ranks
   if (const auto shortage = core_shortage(here.ranks, here.cores, seen); shortage && rank.value == 0)
     launch.notes.insert(launch.notes.begin(), "warning: " + in_words(*shortage));
   const std::string path = request.plan_path.string();

@@ -71,6 +71,15 @@ GpuSetting gpu_setting(const Plan& plan, int ranks, std::string_view host, const
   return {std::move(variables), std::move(note), spread};
 }
 
+std::string offered_gpus(const Plan& plan, int ranks, std::string_view host, const Environment& environment) {
+  const GpuSetting offer = gpu_setting(plan, ranks, host, environment);
+  if (!offer.spreads) return {};
+  return format_text(
+      "the plan offers GPUs that spread the ranks over the packages: --set-gpus sets {} and moves the homes "
+      "near them, if each rank uses one GPU",
+      in_words(offer.variables));
+}
+
 Plan with_spread_gpus(Plan plan) {
   for (RankBinding& rank : plan.ranks) rank.gpu = std::exchange(rank.spread_gpu, std::nullopt);
   return plan;

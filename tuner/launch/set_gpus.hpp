@@ -23,6 +23,9 @@ struct GpuSetting {
 /// ranks.
 GpuSetting gpu_setting(const Plan& plan, int ranks, std::string_view host, const Environment& environment);
 
+/// Returns how --set-gpus would spread the ranks, as the plan offers; empty if it would not. One sentence.
+std::string offered_gpus(const Plan& plan, int ranks, std::string_view host, const Environment& environment);
+
 /// Returns the plan with each rank's spread_gpu in the place of its `gpu`. Precondition: all ranks have one.
 Plan with_spread_gpus(Plan plan);
 
