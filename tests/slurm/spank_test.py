@@ -35,21 +35,32 @@ class Spank(SlurmTest):
             self.assertIn(f"preferred node: {node}\n", said)
 
     def test_what_others_have_set_is_as_under_exec(self):
-        """As it is without words, and by words of the step's option."""
+        """As it is without words, and by words of the step's option. Memory that srun names for each task is kept as
+        numactl's."""
         show = ("sh -c 'test -z \"$ZF_RANK\" || echo $ZF_RANK ${OMP_PLACES-none} "
                 "$(numactl --show | grep -e ^policy -e ^preferred)'")
         said = self.in_guest(f"""
             class_plan --ranks 2
             export OMP_PLACES=cores
             as_user {RANKS} -c4 --mem-bind=local --zf-tune {show} 2>&1 | sort
-            as_user {RANKS} -c4 --mem-bind=local --zf-tune=omp=keep,memory-policy=plan {show} | sort""",
-                             "2ht", **self.with_plugin())
+            as_user {RANKS} -c4 --mem-bind=local --zf-tune=omp=keep,memory-policy=plan {show} | sort
+            unset OMP_PLACES
+            as_user {RANKS} -c4 --mem-bind=map_mem:1,0 --zf-tune test-rank 2>&1
+            as_user {RANKS} -c4 --mem-bind=mask_mem:0x2,0x1 zf-tune exec --plan /etc/zf-tune/plans/* -- test-rank 2>&1
+            """, "2ht", **self.with_plugin())
         lines = [line for line in said.splitlines() if line[:1] in "01"]
         self.assertEqual([line.split()[:4] for line in lines],
                          [["0", "none", "policy:", "bind"], ["1", "none", "policy:", "bind"],
                           ["0", "cores", "policy:", "preferred"], ["1", "cores", "policy:", "preferred"]], said)
         self.assertEqual(said.count("OMP_PLACES=cores is taken out of the job's environment"), 1, said)
         self.assertIn("the memory policy that was set before, bind on nodes 0-1, is kept", said)
+        for report in reports_in(said):  # each task has the node that the plan has for the other one
+            self.assertEqual((report["arena_nodes"], report["own_nodes"]), (str(1 - report["rank"]),) * 2, said)
+        for rank in range(2):
+            kept = (f"the memory policy that was set before, bind on node {1 - rank}, is kept, so memory of rank "
+                    f"{rank}'s optimizer lies on node {1 - rank} and not on the plan's node {rank}; ")
+            self.assertIn(f"zf-tune: {kept}srun --zf-tune=memory-policy=plan replaces it\n", said)
+            self.assertIn(f"zf-tune exec: {kept}--memory-policy plan replaces it\n", said)
 
     def test_ranks_that_slurm_has_bound_keep_its_cpus(self):
         said = self.in_guest("""
