@@ -10,6 +10,7 @@ namespace zf {
 
 Error::Error(Exit exit, std::string_view what, std::string_view next)
     : std::runtime_error(one_line(next.empty() ? std::string(what) : format_text("{}; {}", what, next))),
+      cause_size_(one_line(what).size()),
       exit_(exit) {}
 
 void throw_errno(int errno_value, std::string_view what, std::string_view next) {

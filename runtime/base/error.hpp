@@ -1,6 +1,7 @@
 // The error of this project: one line that says what is wrong, where, and what to do next.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,13 +21,15 @@ enum class Exit : int {
 
 /// Says that the machine or the user was wrong. (If this code is wrong, an assertion stops it.) `what` names
 /// the path, flag or field, and the value. `next` says what to do, and may be empty. what() is "what; next"
-/// on one line. The exception is caught in main() and at the C ABI.
+/// on one line; cause() is it without `next`. The exception is caught in main() and at the C ABI.
 class Error : public std::runtime_error {
  public:
   Error(Exit exit, std::string_view what, std::string_view next = {});
   Exit exit() const { return exit_; }
+  std::string_view cause() const { return std::string_view(what()).substr(0, cause_size_); }
 
  private:
+  std::size_t cause_size_;
   Exit exit_;
 };
 

@@ -3,7 +3,7 @@
 import json
 import os
 
-from zf_cli import DONE, INFEASIBLE, USAGE, CommandTest
+from zf_cli import DONE, INFEASIBLE, STALE, USAGE, CommandTest
 
 
 class Where(CommandTest):
@@ -36,6 +36,16 @@ class Where(CommandTest):
         said = self.run_tune("where", "--rank", "5", "--ranks", "2")
         self.assert_refused(said, USAGE, "rank 5 is not below the number of ranks, 2", "--ranks")
         self.assertNotIn("LOCAL_RANK", said.stderr)
+
+    def test_remedies_are_those_of_a_process_that_exec_has_not_started(self):
+        self.make_plan("--ranks", "2", name="two.json")
+        high = self.run_tune("where", "--plan", "two.json", "--rank", "5")
+        self.assert_refused(high, USAGE, "rank 5: this node runs 2 ranks; local ranks count from 0: check rank= ")
+        self.make_plan("--topology", "core:3 pu:1", name="other.json")
+        for words in (("where", "--rank", "0"), ("publish", "--to", "-")):
+            foreign = self.run_tune(*words, "--plan", "other.json")
+            self.assert_refused(foreign, STALE, "is for machines of another class", "; make a plan here with zf-tune")
+            self.assertNotIn("--force", foreign.stderr)
 
     def test_nothing_is_bound(self):
         before = os.sched_getaffinity(0)

@@ -36,7 +36,7 @@ bool plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed) {
   return allowed.cpus.contains(binding.home.cpus) && allowed.mems.contains(binding.optimizer.mems);
 }
 
-void need_plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed) {
+void need_plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed, LaunchedBy by) {
   if (plan_applies_to_rank(binding, allowed)) return;
   const CpuSet lost = binding.home.cpus - allowed.cpus;
   const NodeSet lost_mems = binding.optimizer.mems - allowed.mems;
@@ -47,7 +47,9 @@ void need_plan_applies_to_rank(const RankBinding& binding, const Allowed& allowe
                         print(allowed.mems))
           : format_text("the plan's {} of rank {} {} not allowed here (allowed: {})", print_cpus(lost),
                         binding.rank, lost.size() == 1 ? "is" : "are", print(allowed.cpus));
-  throw Error(Exit::stale_plan, difference, "make a plan here with zf-tune, or start anyway with --force");
+  throw Error(Exit::stale_plan, difference,
+              format_text("make a plan here with zf-tune{}",
+                          by == LaunchedBy::exec ? ", or start anyway with --force" : ""));
 }
 
 }  // namespace zf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/id_set.hpp"
+#include "launch/launched_by.hpp"
 #include "os/allowed.hpp"
 #include "plan/plan.hpp"
 
@@ -31,6 +32,6 @@ AllocationFit allocation_fit_of(const Plan& plan, int ranks, const Allowed& seen
 bool plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed);
 
 /// Throws Error(stale_plan) that names the CPUs or nodes that are not allowed, unless plan_applies_to_rank().
-void need_plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed);
+void need_plan_applies_to_rank(const RankBinding& binding, const Allowed& allowed, LaunchedBy by);
 
 }  // namespace zf

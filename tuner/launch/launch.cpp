@@ -37,9 +37,9 @@ void set_thread_counts(Launch& launch, const ThreadCounts& counts) {
 
 Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
                       const std::filesystem::path& plan_path, const Allowed& allowed,
-                      const Environment& environment, TorchrunsOne torchruns_one) {
+                      const Environment& environment, TorchrunsOne torchruns_one, LaunchedBy by) {
   const CpuSet& optimizer = binding.rank.optimizer.cpus;
-  need_plan_applies_to_rank(binding.rank, allowed);
+  need_plan_applies_to_rank(binding.rank, allowed, by);
   const ProcessCpus process = process_cpus(binding.rank, binding.framework);
   Launch launch;
   launch.rank = rank.value;
@@ -63,8 +63,8 @@ Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
         format_text("{} {} kept for the optimizer process of the runtime (framework native)",
                     print_cpus(optimizer), optimizer.size() == 1 ? "is" : "are"));
   }
-  set_thread_counts(launch,
-                    thread_counts(process.threads, outer_threads(environment), torchruns_one, environment));
+  set_thread_counts(
+      launch, thread_counts(process.threads, outer_threads(environment), torchruns_one, environment, by));
   return launch;
 }
 

@@ -32,10 +32,12 @@ struct Launch {
 
 /// Returns the launch of a rank that was started as `rank` says, by its binding in the plan at an absolute
 /// path. Keeps the numbers of threads that the user has set, as thread_counts() does. Throws
-/// Error(stale_plan) that names the difference if the home has CPUs or nodes that are not allowed.
+/// Error(stale_plan) that names the difference if the home has CPUs or nodes that are not allowed. What notes
+/// and errors tell to do is what that launcher has.
 Launch planned_launch(const ProcessBinding& binding, const EnvNumber& rank,
                       const std::filesystem::path& plan_path, const Allowed& allowed,
-                      const Environment& environment, TorchrunsOne torchruns_one = TorchrunsOne::replaced);
+                      const Environment& environment, TorchrunsOne torchruns_one = TorchrunsOne::replaced,
+                      LaunchedBy by = LaunchedBy::exec);
 
 /// Returns a launch that binds nothing, with a note that says why.
 Launch unbound_launch(const Error& error);

@@ -1,4 +1,4 @@
-// Who launches a rank, and so how the user gives an option that a note names.
+// Who launches a rank, and so by which remedy the user decides otherwise.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@ namespace zf {
 enum class LaunchedBy {
   exec,    ///< zf-tune exec --omp keep
   plugin,  ///< srun --zf-tune=omp=keep
+  bind,    ///< zf_runtime.bind(), which asks zf-tune where: it has no such options
 };
 
-/// Returns the option with this value as the user gives it.
+/// Returns the option with this value as the user gives it. Precondition: not `bind`.
 inline std::string option_in_words(LaunchedBy by, const std::string& option, const std::string& value) {
   return by == LaunchedBy::exec ? "--" + option + " " + value : "srun --zf-tune=" + option + "=" + value;
 }

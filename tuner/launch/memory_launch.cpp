@@ -27,8 +27,11 @@ void keep_in_binding(Launch& launch, const ThreadPolicy& given, bool is_asked, L
     where =
         format_text(", and memory of rank {}'s optimizer lies on {}", launch.rank, print_nodes(side.mems));
   }
-  launch.notes.push_back(format_text("the memory policy that was set before, {}, is kept{}; {} replaces it",
-                                     in_words(given), where, option_in_words(by, "memory-policy", "plan")));
+  const std::string otherwise =
+      by == LaunchedBy::bind ? "start the job without that policy to have the plan's"
+                             : format_text("{} replaces it", option_in_words(by, "memory-policy", "plan"));
+  launch.notes.push_back(format_text("the memory policy that was set before, {}, is kept{}; {}",
+                                     in_words(given), where, otherwise));
 }
 
 }  // namespace

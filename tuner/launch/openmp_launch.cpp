@@ -8,8 +8,8 @@
 namespace zf {
 
 void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment, LaunchedBy by) {
+  if (launch.cpus.empty() || by == LaunchedBy::bind) return;
   const std::string keep = option_in_words(by, "omp", "keep");
-  if (launch.cpus.empty()) return;
   const std::vector<CpuSet> homes{launch.cpus};
   // One place may hold the home of this rank and not that of another: then rank 0 cannot speak for all.
   const bool same_for_all = !openmp_variables_to_unset(environment, {}).empty();

@@ -14,8 +14,8 @@ enum class OpenmpVariables {
 };
 
 /// Takes them out of the launch's environment, or keeps them, and adds notes that say so. One note for all
-/// ranks of the node is enough, so rank 0 has it. Does nothing if the launch binds nothing, or if the
-/// variables agree with its CPUs (openmp_variables.hpp).
+/// ranks of the node is enough, so rank 0 has it. Does nothing if the launch binds nothing, if the variables
+/// agree with its CPUs (openmp_variables.hpp), or for bind(): OpenMP has read them already.
 void settle_openmp(Launch& launch, OpenmpVariables choice, const Environment& environment,
                    LaunchedBy by = LaunchedBy::exec);
 

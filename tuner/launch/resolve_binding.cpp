@@ -211,6 +211,14 @@ bool is_bound_by_launcher(const EnvNumber& rank, const Environment& environment,
   return seen != of_job && (may_bind(rank.variable) || may_bind(count_variable(environment)));
 }
 
+/// Returns how the user says which CPUs those of a rank are, if the remedies before do not help.
+std::string how_to_say_cpus(LaunchedBy by) {
+  if (by == LaunchedBy::bind)
+    return "start the ranks with no mask (taskset, srun --cpu-bind), or with zf-tune exec --cpus";
+  return "give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher "
+         "that binds, or a container per rank), or --force to start unbound";
+}
+
 /// Returns the error of CPUs that may be the job's or one rank's alone. If all ranks share them and there are
 /// fewer than ranks, that is the likely fault: it begins with the ratio. If a launcher has bound the rank,
 /// the first remedy is the launcher's: ranks may share a mask, and then neither --cpus job nor --cpus rank is
@@ -228,13 +236,11 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
                   print_cpus(seen.cpus), cpus == 1 ? "does" : "do", ranks, request.plan_path.string()),
       request.by == LaunchedBy::plugin
           ? "start with srun --cpu-bind=none" + divides  // it has no option --cpus
-          : format_text(
-                "{}{}give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
-                "(a launcher that binds, or a container per rank), or --force to start unbound",
-                unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
-                too_few && unbind.empty() && !seen.more_cpus.empty()
-                    ? format_text("give the job more: {}; or ", seen.more_cpus)
-                    : "")};
+          : format_text("{}{}{}", unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
+                        too_few && unbind.empty() && !seen.more_cpus.empty()
+                            ? format_text("give the job more: {}; or ", seen.more_cpus)
+                            : "",
+                        how_to_say_cpus(request.by))};
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const 
     throw Error(Exit::usage,
                 format_text("rank {}: this node runs {}", rank.value,
                             print_count(static_cast<std::size_t>(ranks), "rank")),
-                "local ranks count from 0: check --rank and the launcher's variables");
+                format_text("local ranks count from 0: check {} and the launcher's variables",
+                            request.by == LaunchedBy::bind ? "rank=" : "--rank"));
   }
   const GpuSetting gpus =
       request.sets_gpus ? gpu_setting(plan, ranks, host_name(), environment) : GpuSetting();
@@ -87,7 +88,7 @@ Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const 
                                                request, seen, environment, gpus.spreads);
   Launch launch =
       planned_launch({here.binding, plan.workload.framework, StartedOn::nothing, plan_id(written)}, rank,
-                     request.plan_path, seen, environment, request.torchruns_one);
+                     request.plan_path, seen, environment, request.torchruns_one, request.by);
   launch.notes.insert(launch.notes.begin(), here.notes.begin(), here.notes.end());
   if (rank.value == 0)  // once for all ranks
     launch.notes.insert(launch.notes.begin(), fitted.notes.begin(), fitted.notes.end());
@@ -96,7 +97,8 @@ Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const 
   const std::string of_gpus = may_offer ? offered_gpus(plan, ranks, host_name(), environment) : gpus.note;
   if (!of_gpus.empty() && rank.value == 0) launch.notes.push_back(of_gpus);  // once for all ranks
   if (const auto shortage = core_shortage(here.ranks, here.cores, seen); shortage && rank.value == 0)
-    launch.notes.insert(launch.notes.begin(), "warning: " + in_words(*shortage));
+    launch.notes.insert(launch.notes.begin(),
+                        (request.by == LaunchedBy::bind ? "" : "warning: ") + in_words(*shortage));
   const std::string path = request.plan_path.string();
   if (const auto note = gpus_note(here.binding, path)) launch.notes.push_back(*note);
   if (const auto note = visible_gpus_note(here, environment, path)) launch.notes.push_back(*note);
@@ -105,14 +107,14 @@ Launch resolve_by_plan(const Plan& written, const LaunchRequest& request, const 
 
 /// Throws Error(stale_plan) if this machine is not of the plan's class. Does nothing if the machine cannot be
 /// read.
-void need_class_here(const Plan& plan) {
+void need_class_here(const Plan& plan, LaunchedBy by) {
   std::optional<Machine> machine;
   try {
     machine = read_machine(source_for_all_ranks());
   } catch (const Error&) {
     return;
   }
-  need_class_of(plan, machine->topology);
+  need_class_of(plan, machine->topology, by == LaunchedBy::exec);
 }
 
 /// Returns the launch as resolve_launch() does, and throws any error.
@@ -126,7 +128,7 @@ Launch resolve_or_throw(const LaunchRequest& request, const Environment& environ
   } catch (const Error&) {
     // No advice about ranks and CPUs helps with a plan of another class, so that is said instead. The machine
     // is read only now, because that takes longer than all the rest.
-    if (!request.force) need_class_here(plan);
+    if (!request.force) need_class_here(plan, request.by);
     throw;
   }
 }

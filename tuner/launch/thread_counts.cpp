@@ -58,7 +58,7 @@ std::string kept_in_words(const Setters& setters, const std::string& planned) {
 }  // namespace
 
 ThreadCounts thread_counts(int planned, const std::string& by_outer_exec, TorchrunsOne torchruns_one,
-                           const Environment& environment) {
+                           const Environment& environment, LaunchedBy by) {
   const Setters setters = setters_of(by_outer_exec, torchruns_one, environment);
   const std::string by_plan = std::to_string(planned);
   const bool is_all_the_plans = setters.by_user.empty();
@@ -68,10 +68,11 @@ ThreadCounts thread_counts(int planned, const std::string& by_outer_exec, Torchr
   counts.note = kept_in_words(setters, by_plan);
   if (!setters.has_torchruns_one || (is_all_the_plans && planned == 1)) return counts;
   counts.is_for_all_ranks = is_all_the_plans;
-  constexpr const char* kAdvice = "OMP_NUM_THREADS=1 is taken to be torchrun's (--keep-threads keeps it)";
-  counts.note = is_all_the_plans      ? format_text("{}; the plan's {} threads are used", kAdvice, planned)
-                : counts.note.empty() ? kAdvice
-                                      : format_text("{}; {}", kAdvice, counts.note);
+  const std::string replaced = format_text("OMP_NUM_THREADS=1 is taken to be torchrun's{}",
+                                           by == LaunchedBy::exec ? " (--keep-threads keeps it)" : "");
+  counts.note = is_all_the_plans      ? format_text("{}; the plan's {} threads are used", replaced, planned)
+                : counts.note.empty() ? replaced
+                                      : format_text("{}; {}", replaced, counts.note);
   return counts;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "launch/launched_by.hpp"
 #include "os/environment.hpp"
 
 namespace zf {
@@ -26,6 +27,6 @@ struct ThreadCounts {
 /// as set by the user: an empty value, a 1 of torchrun (TORCHELASTIC_RUN_ID) if it is to be replaced, and the
 /// number `by_outer_exec` that an outer zf-tune exec has set (empty: there is none).
 ThreadCounts thread_counts(int planned, const std::string& by_outer_exec, TorchrunsOne torchruns_one,
-                           const Environment& environment);
+                           const Environment& environment, LaunchedBy by = LaunchedBy::exec);
 
 }  // namespace zf

@@ -125,22 +125,23 @@ constexpr std::string_view kOtherHomes = "the measurements were made on other ho
 
 bool tells_other_homes(const std::string& warning) { return warning.starts_with(kOtherHomes); }
 
-[[noreturn]] void throw_foreign_class(const std::string& differences) {
+[[noreturn]] void throw_foreign_class(const std::string& differences, bool has_force) {
   throw Error(Exit::stale_plan, format_text("the plan is for machines of another class: {}", differences),
-              "make a plan here with zf-tune, or use this plan's shares anyway with --force");
+              format_text("make a plan here with zf-tune{}",
+                          has_force ? ", or use this plan's shares anyway with --force" : ""));
 }
 
 }  // namespace
 
-void need_class_of(const Plan& plan, const Topology& present) {
+void need_class_of(const Plan& plan, const Topology& present, bool has_force) {
   const std::string differences = differences_of_class(plan, present);
-  if (!differences.empty()) throw_foreign_class(differences);
+  if (!differences.empty()) throw_foreign_class(differences, has_force);
 }
 
 Plan retarget(const Plan& plan, const Machine& present, const RankGpus& gpus,
               const RetargetOptions& options) {
   const std::string differences = differences_of_class(plan, present.topology);
-  if (!options.any_class && !differences.empty()) throw_foreign_class(differences);
+  if (!options.any_class && !differences.empty()) throw_foreign_class(differences, true);
   const Machine machine = with_memory_tier(plan, present);
   Intent intent = plan.intent;
   intent.for_deepspeed = intent.for_deepspeed || options.for_deepspeed;

@@ -17,8 +17,9 @@ struct RetargetOptions {
                                    ///< are divided
 };
 
-/// Throws Error(stale_plan) with every difference if the machine is not of the plan's class.
-void need_class_of(const Plan& plan, const Topology& present);
+/// Throws Error(stale_plan) with every difference if the machine is not of the plan's class. It names --force
+/// if the caller has that option.
+void need_class_of(const Plan& plan, const Topology& present, bool has_force = false);
 
 /// Returns a plan with new homes in what is allowed of `present`: one for each of `gpus` and near it, split
 /// as the plan intends. It keeps the plan's pool, but in a smaller home the pool gets no larger share than in

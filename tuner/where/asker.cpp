@@ -20,14 +20,6 @@ Environment without(const Environment& environment, const std::set<std::string>&
   return Environment(std::move(variables));
 }
 
-/// Cuts off what only concerns options of zf-tune exec.
-std::string without_options(std::string text) {
-  constexpr std::string_view kKeeps = " (--keep-threads keeps it)";
-  if (const auto at = text.find(kKeeps); at != std::string::npos) text.erase(at, kKeeps.size());
-  if (text.starts_with("warning: ")) text.erase(0, 9);
-  return text.substr(0, text.find("; --memory-policy"));
-}
-
 }  // namespace
 
 std::string in_words(const std::set<std::string>& gpus) {
@@ -77,7 +69,7 @@ Launch launch_by(const Asker& asker, const Plan& plan, const std::string& name, 
   LaunchRequest request;
   request.plan = &plan;
   request.plan_path = name;
-  request.openmp = OpenmpVariables::kept;
+  request.by = LaunchedBy::bind;
   if (asker.request.mask_of == MaskOf::job) request.cpus_of = CpusOf::job;
   auto variables = environment.all();
   if (ranks) {  // as a launcher would say it
@@ -101,21 +93,7 @@ Launch launch_by(const Asker& asker, const Plan& plan, const std::string& name, 
           print_cpus(had), print_cpus(planned)));
     }
   }
-  try {
-    Launch launch = resolve_launch(request, of_rank);
-    std::erase_if(launch.notes,
-                  [](const std::string& note) { return note.find("(--omp keep)") != std::string::npos; });
-    for (std::string& note : launch.notes) note = without_options(std::move(note));
-    return launch;
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    const auto at = text.find("give --cpus job");
-    if (at == std::string::npos) throw;
-    throw Error(error.exit(),
-                text.substr(0, at) +
-                    "start the ranks with no mask (taskset, srun --cpu-bind), or with zf-tune exec "
-                    "--cpus");
-  }
+  return resolve_launch(request, of_rank);
 }
 
 }  // namespace zf

@@ -68,9 +68,8 @@ Where by_part(const Asker& asker, const ProcessGpus& gpus, const Plan& plan) {
                       are_all ? "" : format_text(" on the CPUs of {}", named));
   } catch (const Error& error) {  // they have too few cores: all ranks get the same answer
     if (error.exit() != Exit::infeasible || !gpus.are_shared) throw;
-    const std::string why = error.what();
     return by_number(asker, format_text("the ranks divide the whole node, as they cannot divide {} of {}: {}",
-                                        print_cpus(part), named, why.substr(0, why.find(';'))));
+                                        print_cpus(part), named, error.cause()));
   }
   if (!gpus.are_shared) where.source = named;
   return where;

@@ -1,8 +1,9 @@
 """Which home zf_runtime.bind() takes: by a plan, by a rank, by what Ray says."""
 
+import subprocess
 import unittest
 
-import support  # noqa: F401  says where the package is
+import support
 
 from bound_process import CPUS, BoundProcess
 
@@ -37,6 +38,18 @@ class Plans(BoundProcess):
         for arguments in ("1, 2", "1, 2, 'plan.json'"):
             said, = self.run_python(f"{hidden}said(bind({arguments}))", ZF_TUNE_BINARY="")
             self.assert_not_bound(said, "zf-tune, which finds the homes, was not found: install it")
+
+    def test_an_answer_of_another_version_is_refused_in_words(self):
+        other = self.folder / "zf-tune"
+        other.write_text("#!/bin/sh\necho \"$SAYS\"\n")
+        other.chmod(0o755)
+        said = subprocess.run([support.TUNE, "where", "--format", "json", "--rank", "0", "--ranks", "1"],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+        for says, why in ((said.replace("zf-where/1", "zf-where/2"),
+                           "says zf-where/2, and this package reads zf-where/1: install both of one version"),
+                          ("{}", "is of another version than this package: KeyError('schema')"),
+                          ("[]", "is of another version"), ("", "is of another version")):
+            self.assert_not_bound(self.bind("0, 1", ZF_TUNE_BINARY=str(other), SAYS=says), f"{other} {why}")
 
     def test_a_plan_that_cannot_be_read_is_named(self):
         (self.folder / "broken.json").write_text("{")

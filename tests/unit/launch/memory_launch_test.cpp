@@ -40,10 +40,15 @@ TEST(MemoryLaunch, WithoutAPolicyOfOthersThePlansIsSet) {
   EXPECT_EQ(print(told(kept).optimizer.mems), "1");
 }
 
-TEST(MemoryLaunch, ThePluginNamesTheOptionOfSrun) {
-  Launch launch = settled(0, MemoryChoice::plan, {});
-  settle_memory(launch, MemoryChoice::unsaid, policy(GivenPolicy::bind, "0"), LaunchedBy::plugin);
-  EXPECT_THAT(launch.notes, ElementsAre(HasSubstr("; srun --zf-tune=memory-policy=plan replaces it")));
+TEST(MemoryLaunch, TheRemedyIsWhatTheLauncherHas) {
+  for (const auto& [by, remedy] :
+       {std::pair{LaunchedBy::exec, "; --memory-policy plan replaces it"},
+        {LaunchedBy::plugin, "; srun --zf-tune=memory-policy=plan replaces it"},
+        {LaunchedBy::bind, "; start the job without that policy to have the plan's"}}) {
+    Launch launch = settled(0, MemoryChoice::plan, {});
+    settle_memory(launch, MemoryChoice::unsaid, policy(GivenPolicy::bind, "0"), by);
+    EXPECT_THAT(launch.notes, ElementsAre(testing::EndsWith(remedy)));
+  }
 }
 
 TEST(MemoryLaunch, APolicyOfOthersIsKeptAndTheOptimizerStaysWithinIt) {

@@ -15,6 +15,7 @@ from . import cpu_lists, rank_home
 from .own_threads import run_apart
 from .rank_home import Home
 
+SCHEMA = "zf-where/1"  # docs/bind.md has its fields
 _DEADLINE_S = 60
 
 
@@ -62,10 +63,13 @@ def where(options: Sequence[str], variables: Mapping[str, str], cpus: frozenset[
         raise NotBound(lines[-1].removeprefix("zf-tune: ") if lines else f"{program} ended with {done.returncode}")
     try:
         said = json.loads(done.stdout)
+        if said["schema"] != SCHEMA:
+            raise NotBound(f"{program} says {said['schema']}, and this package reads {SCHEMA}: install both of one "
+                           "version")
         return Found(rank_home.parse(said["set"]["ZF_BINDING"]), said["source"], said["plan"],
                      cpu_lists.parse(said["mems"]), said["set"], said["openmp"], said["notes"])
-    except (ValueError, KeyError) as error:
-        raise NotBound(f"{program} is of another version than this package: {error}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotBound(f"{program} is of another version than this package: {error!r}") from None
 
 
 def _on(cpus: frozenset[int], call: Callable[[], subprocess.CompletedProcess[str]]) -> subprocess.CompletedProcess[str]:
