@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -542,6 +543,21 @@ class Exec(CommandTest):
             result = self.run_exec("true", plan="two.json", before=mask, **variables)
             self.assert_refused(result, STALE, first, "--cpus job", "--cpus rank")
             self.assertIn(f"; {first}", result.stderr)
+            self.assertNotIn("ranks have", result.stderr, "each has CPUs of its own")
+
+    def test_ranks_of_a_real_mpich(self):
+        if shutil.which("mpiexec.mpich") is None:
+            self.skipTest("no mpiexec.mpich here: install mpich")
+        self.need_two_cpus()
+        self.make_plan("--ranks", "2", name="two.json")
+        mpich = ["mpiexec.mpich", "-launcher", "fork", "-n", "2", "-bind-to"]
+        unbound = self.run_exec(*CPUS_ALLOWED, plan="two.json", before=[*mpich, "none"])
+        self.assert_exit(unbound, DONE)
+        first, second = (parse_cpus(line.split()[1]) for line in unbound.stdout.splitlines())
+        self.assertTrue(first and second and not first & second, unbound.stdout)
+        bound = self.run_exec(*CPUS_ALLOWED, plan="two.json", before=[*mpich, "core"])
+        self.assert_exit(bound, STALE)
+        self.assertEqual(bound.stderr.count("; start with mpiexec -bind-to none (Intel MPI: I_MPI_PIN=off), "), 2)
 
     def test_memory_is_preferred_on_the_homes_nodes(self):
         result = self.run_exec("sh", "-c", "head -n 1 /proc/self/numa_maps")

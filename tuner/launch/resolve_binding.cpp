@@ -219,14 +219,14 @@ std::string how_to_say_cpus(LaunchedBy by) {
          "that binds, or a container per rank), or --force to start unbound";
 }
 
-/// Returns the error of CPUs that may be the job's or one rank's alone. If all ranks share them and there are
-/// fewer than ranks, that is the likely fault: it begins with the ratio. If a launcher has bound the rank,
-/// the first remedy is the launcher's: ranks may share a mask, and then neither --cpus job nor --cpus rank is
-/// right.
+/// Returns the error of CPUs that may be the job's or one rank's alone. If no launcher has bound the rank and
+/// there are fewer CPUs than ranks, that is the likely fault: it begins with the ratio. If a launcher has
+/// bound the rank, the first remedy is the launcher's (`unbind`): ranks may share a mask, and then neither
+/// --cpus job nor --cpus rank is right.
 Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& request,
                      const std::string& unbind) {
   const std::size_t cpus = seen.cpus.size();
-  const bool too_few = cpus < static_cast<std::size_t>(ranks);
+  const bool too_few = unbind.empty() && cpus < static_cast<std::size_t>(ranks);
   const std::string divides = ", and the plan divides the job's CPUs";
   return {
       Exit::stale_plan,
@@ -237,7 +237,7 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
       request.by == LaunchedBy::plugin
           ? "start with srun --cpu-bind=none" + divides  // it has no option --cpus
           : format_text("{}{}{}", unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
-                        too_few && unbind.empty() && !seen.more_cpus.empty()
+                        too_few && !seen.more_cpus.empty()
                             ? format_text("give the job more: {}; or ", seen.more_cpus)
                             : "",
                         how_to_say_cpus(request.by))};
