@@ -52,6 +52,16 @@ class Masks(CommandTest):
         each_its_own = [{0, 1}, {4, 5}, {2, 3}, {6, 7}]
         self.assertEqual(homes, each_its_own * 2 + [{0, 1}, {2, 3, 4, 5, 6, 7}])
 
+    def test_masks_of_torchrun_and_mpi_that_no_variable_lists_name_the_remedy_that_fits(self):
+        """Two ranks have each mask, so neither --cpus job nor --cpus rank is right."""
+        said = self.run_guest(
+            "zf-tune plan -q --ranks 4 -o plan.json; for launcher in 'LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 "
+            "TORCHELASTIC_RUN_ID=x' 'MPI_LOCALRANKID=0 MPI_LOCALNRANKS=4'; do "
+            "env $launcher taskset 0F zf-tune exec --plan plan.json -- true 2>&1 || echo exit $?; done")
+        torchrun, mpich = re.findall(r"alone; (.*); or give --cpus job .*\nexit 3\n", said)
+        self.assertEqual(torchrun, "give the job more: torchrun without --numa-binding", said)
+        self.assertTrue(mpich.startswith("start with mpiexec -bind-to none "), said)
+
     def test_a_bound_rank_stays_in_a_cpuset_that_shrinks_and_grows_and_a_watch_says_so(self):
         said = self.run_guest(
             "echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control; group=/sys/fs/cgroup/job; mkdir $group; "

@@ -222,9 +222,9 @@ std::string how_to_say_cpus(LaunchedBy by) {
 /// Returns the error of CPUs that may be the job's or one rank's alone. If no launcher has bound the rank and
 /// there are fewer CPUs than ranks, that is the likely fault: it begins with the ratio. If a launcher has
 /// bound the rank, the first remedy is the launcher's (`unbind`): ranks may share a mask, and then neither
-/// --cpus job nor --cpus rank is right.
-Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& request,
-                     const std::string& unbind) {
+/// --cpus job nor --cpus rank is right. torchrun may have bound it without a trace.
+Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& request, const std::string& unbind,
+                     bool by_torchrun) {
   const std::size_t cpus = seen.cpus.size();
   const bool too_few = unbind.empty() && cpus < static_cast<std::size_t>(ranks);
   const std::string divides = ", and the plan divides the job's CPUs";
@@ -237,7 +237,7 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
       request.by == LaunchedBy::plugin
           ? "start with srun --cpu-bind=none" + divides  // it has no option --cpus
           : format_text("{}{}{}", unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
-                        too_few && !seen.more_cpus.empty()
+                        (too_few || (by_torchrun && unbind.empty())) && !seen.more_cpus.empty()
                             ? format_text("give the job more: {}; or ", seen.more_cpus)
                             : "",
                         how_to_say_cpus(request.by))};
@@ -280,7 +280,8 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
     return retargeted(plan, rank, ranks, request, environment);
   throw ambiguous_cpus(
       seen, ranks, request,
-      is_bound_by_launcher(rank_here, environment, seen.cpus, of_job.cpus) ? how_to_unbind(environment) : "");
+      is_bound_by_launcher(rank_here, environment, seen.cpus, of_job.cpus) ? how_to_unbind(environment) : "",
+      environment.get("TORCHELASTIC_RUN_ID").has_value());
 }
 
 }  // namespace zf
