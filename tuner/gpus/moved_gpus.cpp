@@ -83,13 +83,11 @@ std::vector<Gpu> planned_spread(const Topology& topology, const Plan& plan, int 
   return spread;
 }
 
-/// Returns the place in `found` that has this GPU; nothing if none has it.
-std::optional<std::size_t> place_with(const FoundGpus& found, const Gpu& gpu) {
-  for (std::size_t place = 0; place < found.size(); ++place) {
-    const Gpu* const other = gpu_in(found[place]);
-    if (other != nullptr && other->pci_address == gpu.pci_address) return place;
-  }
-  return std::nullopt;
+/// Returns true if both are known, and the same GPU.
+bool are_one(const std::optional<GpuOrReason>& a, const std::optional<GpuOrReason>& b) {
+  const Gpu* const one = gpu_in(a);
+  const Gpu* const other = gpu_in(b);
+  return one != nullptr && other != nullptr && one->pci_address == other->pci_address;
 }
 
 /// Returns the NUMA node of each GPU that the plan's node had, in the order of PCI; nothing if it is not
@@ -121,16 +119,6 @@ bool are_counted_anew(const Topology& topology, const Plan& plan, GpuShare share
     }
   }
   return place > 0 && are_elsewhere(topology, plan);
-}
-
-/// Returns true if both are the same GPUs.
-bool are_same(const FoundGpus& a, const FoundGpus& b) {
-  for (std::size_t place = 0; place < a.size(); ++place) {
-    const Gpu* const one = gpu_in(a[place]);
-    const Gpu* const other = gpu_in(b[place]);
-    if (one == nullptr || other == nullptr || one->pci_address != other->pci_address) return false;
-  }
-  return true;
 }
 
 /// Adds the plan's GPU, unless it is there.
@@ -195,13 +183,16 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
     if (!found[place] || gpu_in(found[place]) != nullptr || !counted[place]) continue;
     const Gpu* const gpu = gpu_in(counted[place]);
     const std::string& lacks = std::get<std::string>(*planned[place]);
-    const auto owner = gpu != nullptr && share.ranks_on_gpu() == 1 ? place_with(planned, *gpu) : std::nullopt;
+    const auto owner =
+        share.ranks_on_gpu() == 1
+            ? std::ranges::find_if(planned, [&](const auto& one) { return are_one(one, counted[place]); })
+            : planned.end();
     if (gpu == nullptr) {
       found[place] = format_text("{}, and {}", lacks, std::get<std::string>(*counted[place]));
-    } else if (owner) {
+    } else if (owner != planned.end()) {
       found[place] =
           format_text("{}, and the GPU that it would have here, {}, is that of rank {} in the plan", lacks,
-                      gpu->pci_address, *owner / each);
+                      gpu->pci_address, static_cast<std::size_t>(owner - planned.begin()) / each);
     } else {
       found[place] = counted[place];
       if (rank < plan.ranks.size() && (renewed.empty() || renewed.back() != rank)) renewed.push_back(rank);
@@ -222,7 +213,7 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
                           "frameworks count here",
                           join_text(renewed, ","), where));
   }
-  if (are_same(found, counted)) note_unused_gpus(environment, topology, gpus);
+  if (std::ranges::equal(found, counted, are_one)) note_unused_gpus(environment, topology, gpus);
   return gpus;
 }
 

@@ -107,6 +107,12 @@ VisibleGpus by_rank(const VisibleDevices& list, const PlannedGpus& planned, cons
   return differs ? VisibleGpus{both_in_words(list, planned), {}} : VisibleGpus();
 }
 
+/// Compares rank by rank by what the plan says of its GPUs.
+VisibleGpus by_plan(const VisibleDevices& list, const PlannedGpus& planned) {
+  return by_rank(list, planned,
+                 [&](std::size_t rank, const std::string& id) { return same_by_plan(planned[rank], id); });
+}
+
 /// Withdraws a difference by CUDA's numbers if these may count the GPUs of a container.
 VisibleGpus unless_of_container(const VisibleDevices& list, const PlannedGpus& planned,
                                 VisibleGpus compared) {
@@ -120,9 +126,7 @@ VisibleGpus unless_of_container(const VisibleDevices& list, const PlannedGpus& p
 
 /// Compares CUDA's numbers with the plan's minors, and UUIDs with its UUIDs.
 VisibleGpus compare_visible(const VisibleDevices& list, const PlannedGpus& planned) {
-  VisibleGpus compared = by_rank(list, planned, [&](std::size_t rank, const std::string& id) {
-    return same_by_plan(planned[rank], id);
-  });
+  VisibleGpus compared = by_plan(list, planned);
   if (!compared.difference.empty() && are_numbers(list) && !minors_in_pci_order(planned))
     return not_compared(list, planned, "CUDA counts in PCI order, and the device files do not");
   return unless_of_container(list, planned, std::move(compared));
@@ -189,9 +193,7 @@ VisibleGpus compare_container(const VisibleDevices& list, const PlannedGpus& pla
 /// Compares Slurm's list. If it has more GPUs than there are ranks, and some that the plan does not know, it
 /// is not known which of them are the first in PCI order: then it need only have the plan's.
 VisibleGpus compare_slurm(const VisibleDevices& list, const PlannedGpus& planned) {
-  const VisibleGpus compared = by_rank(list, planned, [&](std::size_t rank, const std::string& id) {
-    return same_by_plan(planned[rank], id);
-  });
+  const VisibleGpus compared = by_plan(list, planned);
   if (!compared.difference.empty() && list.ids.size() > planned.size() && has_all(list, planned)) return {};
   return compared;
 }

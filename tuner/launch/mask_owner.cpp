@@ -6,12 +6,6 @@
 namespace zf {
 namespace {
 
-/// Returns true if the launcher that sets this variable may bind each rank to a mask of its own.
-bool may_bind_each_rank(const std::string& variable) {
-  const Launcher* const launcher = launcher_of(variable);
-  return launcher != nullptr && launcher->may_bind_each_rank;
-}
-
 bool is_whole_job(const Environment& environment, const CpuSet& seen) {
   const auto cpus = parse_number<std::size_t>(environment.get("SLURM_CPUS_ON_NODE").value_or(""));
   return cpus && seen.size() >= *cpus;
@@ -25,6 +19,11 @@ bool binds_by_unnamed_masks(const Environment& environment) {
 }
 
 }  // namespace
+
+bool may_bind_each_rank(const std::string& variable) {
+  const Launcher* const launcher = launcher_of(variable);
+  return launcher != nullptr && launcher->may_bind_each_rank;
+}
 
 bool sees_cpus_of_slurm_job(const Environment& environment, const std::string& rank, const std::string& count,
                             const CpuSet& seen, const CpuSet& of_job) {

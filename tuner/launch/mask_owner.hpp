@@ -6,6 +6,9 @@
 
 namespace zf {
 
+/// Returns true if the launcher that sets this variable may bind each rank to a mask of its own.
+bool may_bind_each_rank(const std::string& variable);
+
 /// Returns true if this process runs in a Slurm job, and the CPUs that it sees are the job's or the step's,
 /// which all ranks of the node share. `seen` is what this process may use, and `of_job` the same without its
 /// affinity mask. The control group of a step is the whole step's, so without a mask it is true. A mask may

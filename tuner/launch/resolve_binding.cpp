@@ -15,7 +15,6 @@
 #include "launch/mask_owner.hpp"
 #include "launch/slurm_masks.hpp"
 #include "launchers/core_shortage.hpp"
-#include "launchers/launcher.hpp"
 #include "launchers/local_rank.hpp"
 #include "machine/machine.hpp"
 #include "os/machine_identity.hpp"
@@ -204,11 +203,8 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
 /// keeps CPUs of the job from it.
 bool is_bound_by_launcher(const EnvNumber& rank, const Environment& environment, const CpuSet& seen,
                           const CpuSet& of_job) {
-  const auto may_bind = [](const std::string& variable) {
-    const Launcher* const launcher = launcher_of(variable);
-    return launcher != nullptr && launcher->may_bind_each_rank;
-  };
-  return seen != of_job && (may_bind(rank.variable) || may_bind(count_variable(environment)));
+  return seen != of_job &&
+         (may_bind_each_rank(rank.variable) || may_bind_each_rank(count_variable(environment)));
 }
 
 /// Returns how the user says which CPUs those of a rank are, if the remedies before do not help.
