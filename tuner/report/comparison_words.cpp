@@ -59,6 +59,14 @@ bool each_once(const Evidence& evidence) {
   return std::all_of(rounds.begin(), rounds.end(), [](const auto& one) { return one.second.size() == 1; });
 }
 
+std::string unknown_differences(bool once, bool with_unbound, const char* once_each, const char* too_few) {
+  if (once)
+    return format_text("Each split{} {}; differences are not known", with_unbound ? ", unbound too," : "",
+                       once_each);
+  return format_text("Too few {}; differences{} are not known", too_few,
+                     with_unbound ? ", also to unbound," : "");
+}
+
 /// Returns ". --budget of about 3m would tell"; empty if no longer budget would.
 std::string remedy(Nanoseconds telling_budget_ns) {
   if (telling_budget_ns == 0) return "";
@@ -68,12 +76,8 @@ std::string remedy(Nanoseconds telling_budget_ns) {
 }  // namespace
 
 std::string unknown_differences_in_words(const Evidence& evidence) {
-  const bool with_unbound = control_of(evidence, Control::unbound) != nullptr;
-  if (each_once(evidence))
-    return format_text("Each split{} was measured once; differences are not known",
-                       with_unbound ? ", unbound too," : "");
-  return format_text("Too few visits were made; differences{} are not known",
-                     with_unbound ? ", also to unbound," : "");
+  return unknown_differences(each_once(evidence), control_of(evidence, Control::unbound) != nullptr,
+                             "was measured once", "visits were made");
 }
 
 std::string unknown_differences_in_words(const Trial& trial) {
@@ -82,11 +86,7 @@ std::string unknown_differences_in_words(const Trial& trial) {
       std::all_of(tried.begin(), tried.end(), [](const auto& one) { return one.runs.size() < 2; });
   const bool with_unbound = std::any_of(tried.begin(), tried.end(),
                                         [](const auto& one) { return one.control == Control::unbound; });
-  if (once)
-    return format_text("Each split{} ran once; differences are not known",
-                       with_unbound ? ", unbound too," : "");
-  return format_text("Too few splits ran twice; differences{} are not known",
-                     with_unbound ? ", also to unbound," : "");
+  return unknown_differences(once, with_unbound, "ran once", "splits ran twice");
 }
 
 std::string comparisons_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision,

@@ -32,10 +32,20 @@ Difference difference_by(VisitsOf which, const Evidence& evidence, const Workloa
   return levels.difference(position_of(evidence, a), position_of(evidence, b));
 }
 
-std::optional<Comparison> control_in_trial(const Trial& trial, Control control) {
+/// Returns how every other split of a trial compares with its winner.
+std::vector<OtherSplit> splits_beside_winner(const Trial& trial) {
+  std::vector<OtherSplit> others;
   const auto winner = static_cast<std::size_t>(trial.winner);
   for (std::size_t i = 0; i < trial.candidates.size(); ++i) {
-    if (trial.candidates[i].control == control && i != winner) return compared(trial, i, winner);
+    const TrialCandidate& candidate = trial.candidates[i];
+    if (i != winner) others.push_back({candidate.label, candidate.control, compared(trial, i, winner)});
+  }
+  return others;
+}
+
+std::optional<Comparison> find_control(const std::vector<OtherSplit>& others, Control control) {
+  for (const OtherSplit& other : others) {
+    if (other.control == control) return other.comparison;
   }
   return std::nullopt;
 }
@@ -80,44 +90,36 @@ Comparison compared(const Trial& trial, std::size_t index, std::size_t other) {
   return comparison;
 }
 
-std::optional<Comparison> control_beside_plan(const Plan& plan, Control control) {
-  if (plan.trial) return control_in_trial(*plan.trial, control);
-  const CandidateEvidence* chosen = candidate_with(plan.evidence, plan.choice.candidate);
-  const CandidateEvidence* other = control_of(plan.evidence, control);
-  if (chosen == nullptr || other == nullptr || chosen == other) return std::nullopt;
-  return compared(plan.evidence, plan.workload, other->id, chosen->id);
+const CandidateEvidence* chosen_of(const Plan& plan) {
+  return candidate_with(plan.evidence, plan.choice.candidate);
 }
 
 std::vector<OtherSplit> splits_beside_plan(const Plan& plan) {
+  if (plan.trial) return splits_beside_winner(*plan.trial);
   std::vector<OtherSplit> others;
-  if (plan.trial) {
-    const auto& tried = plan.trial->candidates;
-    const auto winner = static_cast<std::size_t>(plan.trial->winner);
-    for (std::size_t i = 0; i < tried.size(); ++i) {
-      if (i != winner) others.push_back({tried[i].label, tried[i].control, compared(*plan.trial, i, winner)});
-    }
-    return others;
-  }
-  const Evidence& evidence = plan.evidence;
-  const CandidateEvidence* chosen = candidate_with(evidence, plan.choice.candidate);
+  const CandidateEvidence* chosen = chosen_of(plan);
   if (chosen == nullptr) return others;
-  for (const CandidateEvidence& candidate : evidence.candidates) {
+  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
     if (&candidate == chosen) continue;
-    others.push_back(
-        {candidate.label, candidate.control, compared(evidence, plan.workload, candidate.id, chosen->id)});
+    others.push_back({candidate.label, candidate.control,
+                      compared(plan.evidence, plan.workload, candidate.id, chosen->id)});
   }
   return others;
 }
 
+std::optional<Comparison> control_beside_plan(const Plan& plan, Control control) {
+  return find_control(splits_beside_plan(plan), control);
+}
+
 bool is_unbound_better(const Trial& trial) {
-  const auto unbound = control_in_trial(trial, Control::unbound);
+  const auto unbound = find_control(splits_beside_winner(trial), Control::unbound);
   return unbound && inverse(unbound->longer).low > kDefaultTie;
 }
 
 bool is_unbound_better(const Plan& plan) {
   if (plan.trial) return is_unbound_better(*plan.trial);
   const Evidence& evidence = plan.evidence;
-  const CandidateEvidence* chosen = candidate_with(evidence, plan.choice.candidate);
+  const CandidateEvidence* chosen = chosen_of(plan);
   if (chosen == nullptr || !is_eligible(*chosen)) return false;
   if (count_periods(evidence, chosen->id, VisitsOf::search) == 0) return false;
   const Decision decision = decide(contest_of(evidence, plan.workload));

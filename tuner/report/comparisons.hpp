@@ -15,6 +15,8 @@ namespace zf {
 
 /// Returns the candidate with this number; null if the evidence has none.
 const CandidateEvidence* candidate_with(const Evidence& evidence, int id);
+/// Returns the candidate that the plan chose; null if the evidence has none.
+const CandidateEvidence* chosen_of(const Plan& plan);
 
 /// Returns what a sentence calls a split: `unbound`, or its label in quotes.
 std::string name_in_words(Control control, const std::string& label);

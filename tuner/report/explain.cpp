@@ -1,6 +1,7 @@
 #include "report/explain.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -71,6 +72,8 @@ std::string samples_cell(const Plan& plan, const CandidateEvidence& candidate, s
   return format_text("{} + {}", searched, checked);
 }
 
+std::string time_or_none(Nanoseconds ns) { return ns == 0 ? kNone : print_duration(ns); }
+
 std::string times(double factor) {
   return factor >= kMostHeadroom ? format_text("more than {:.0f} times", kMostHeadroom)
                                  : format_text("{:.3g} times", factor);
@@ -87,8 +90,11 @@ std::string optimizer_in_words(const OptimizerSide& side) {
 }  // namespace
 
 std::string headroom_in_words(const Headroom& headroom) {
-  return format_text("training is {} as fast, or the step {} as long", times(headroom.training_speedup),
-                     times(headroom.step_slowdown));
+  return format_text(
+      "the plan costs less than 5 % against the best split that was measured until training is {} as fast, "
+      "or "
+      "the step {} as long.",
+      times(headroom.training_speedup), times(headroom.step_slowdown));
 }
 
 double step_bytes_per_s(const Plan& plan, Nanoseconds step_ns) {
@@ -156,42 +162,49 @@ Table evidence_table(const Plan& plan) {
   const bool checked = was_checked(plan);
   const bool has_own_step = plan.workload.step_factor.value_or(1) != 1;
   const Table::Need room = checked ? detail : essential;  // 80 columns have no room for both
-  std::vector<Table::Column> columns{{"", left},
-                                     {"split", left},
-                                     {.title = "reserved", .need = room},
-                                     {.title = "pool threads", .need = room, .short_title = "pool"},
-                                     {"period"},
-                                     {.title = "spread", .need = room}};
-  if (checked)
-    columns.push_back({.title = kCheckedTitle, .align = left, .need = essential, .short_title = "checked"});
-  for (const char* title : {"optimizer", "training"}) columns.push_back({title});
-  if (has_own_step) columns.push_back({.title = "our step", .need = detail});
-  for (const char* title : {"exposed", "launch p99", "GB/s", "of roofline", "samples"})
-    columns.push_back({.title = title, .need = detail});
-  Table table(std::move(columns));
+  const auto searched = [&](const CandidateEvidence& one) {
+    return count_periods(plan.evidence, one.id, VisitsOf::search);
+  };
+  struct Column {
+    Table::Column head;
+    std::function<std::string(const CandidateEvidence&)> cell;
+    bool shown = true;
+  };
+  using One = const CandidateEvidence&;
+  const Column all[] = {
+      {{"", left}, [&](One one) { return one.id == plan.choice.candidate ? kChosenMark : ""; }},
+      {{"split", left}, [](One one) { return one.label; }},
+      {{"reserved", right, room}, [](One one) { return std::to_string(one.reserved_cores); }},
+      {{"pool threads", right, room, "pool"}, [](One one) { return std::to_string(one.pool_threads); }},
+      {{"period"}, [](One one) { return print_duration(one.period_ns_median); }},
+      {{"spread", right, room}, [&](One one) { return print_spread(one.period_spread, searched(one)); }},
+      {{kCheckedTitle, left, essential, "checked"},
+       [&](One one) { return checked_cell(plan, one); },
+       checked},
+      {{"optimizer"}, [&](One one) { return print_duration(job_step_ns(one, plan.workload)); }},
+      {{"training"}, [](One one) { return time_or_none(one.training_ns_median); }},
+      {{"our step", right, detail}, [](One one) { return print_duration(one.step_ns_median); }, has_own_step},
+      {{"exposed", right, detail}, [](One one) { return time_or_none(one.exposed_ns_median); }},
+      {{"launch p99", right, detail}, [](One one) { return time_or_none(one.launch_delay_p99_ns); }},
+      {{"GB/s", right, detail},
+       [&](One one) { return format_text("{:.1f}", step_bytes_per_s(plan, one.step_ns_median) / 1e9); }},
+      {{"of roofline", right, detail}, [](One one) { return format_text("{:.2f}", one.roofline_ratio); }},
+      {{"samples", right, detail}, [&](One one) { return samples_cell(plan, one, searched(one)); }},
+  };
+  std::vector<Table::Column> heads;
+  for (const Column& column : all) {
+    if (column.shown) heads.push_back(column.head);
+  }
+  Table table(std::move(heads));
   auto candidates = plan.evidence.candidates;
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
   });
-  const auto time_or_none = [](Nanoseconds ns) { return ns == 0 ? std::string(kNone) : print_duration(ns); };
   for (const CandidateEvidence& candidate : candidates) {
-    const bool chosen = candidate.id == plan.choice.candidate;
-    const std::size_t searched = count_periods(plan.evidence, candidate.id, VisitsOf::search);
-    std::vector<std::string> row{chosen ? kChosenMark : "",
-                                 candidate.label,
-                                 std::to_string(candidate.reserved_cores),
-                                 std::to_string(candidate.pool_threads),
-                                 print_duration(candidate.period_ns_median),
-                                 print_spread(candidate.period_spread, searched)};
-    if (checked) row.push_back(checked_cell(plan, candidate));
-    row.push_back(print_duration(job_step_ns(candidate, plan.workload)));
-    row.push_back(time_or_none(candidate.training_ns_median));
-    if (has_own_step) row.push_back(print_duration(candidate.step_ns_median));
-    row.push_back(time_or_none(candidate.exposed_ns_median));
-    row.push_back(time_or_none(candidate.launch_delay_p99_ns));
-    row.push_back(format_text("{:.1f}", step_bytes_per_s(plan, candidate.step_ns_median) / 1e9));
-    row.push_back(format_text("{:.2f}", candidate.roofline_ratio));
-    row.push_back(samples_cell(plan, candidate, searched));
+    std::vector<std::string> row;
+    for (const Column& column : all) {
+      if (column.shown) row.push_back(column.cell(candidate));
+    }
     table.add(std::move(row));
   }
   return table;
@@ -258,13 +271,7 @@ std::string explain(const Plan& plan, std::size_t width) {
     text += hanging(lead, sentence, width);
     lead.assign(lead.size(), ' ');
   }
-  if (plan.choice.headroom) {
-    text +=
-        hanging("Headroom: ",
-                format_text("the plan costs less than 5 % against the best split that was measured until {}.",
-                            headroom_in_words(*plan.choice.headroom)),
-                width);
-  }
+  if (plan.choice.headroom) text += hanging("Headroom: ", headroom_in_words(*plan.choice.headroom), width);
   for (const std::string& note : plan.allocation.notes)
     text += hanging("Note: ", one_line(note) + ".", width);
   for (const std::string& warning : plan.warnings)

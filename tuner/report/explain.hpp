@@ -41,7 +41,8 @@ Table trial_table(const Trial& trial);
 /// it has no such figures.
 std::string sign_in_words(const Plan& plan);
 
-/// Returns "training is 1.8 times as fast, or the step 2.3 times as long".
+/// Returns "the plan costs less than 5 % … until training is 1.8 times as fast, or the step 2.3 times as
+/// long."
 std::string headroom_in_words(const Headroom& headroom);
 
 /// Returns the bytes per second, of all ranks together, of an optimizer step or a roofline loop that took

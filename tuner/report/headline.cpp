@@ -11,13 +11,6 @@
 namespace zf {
 namespace {
 
-const CandidateEvidence* chosen_of(const Plan& plan) {
-  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
-    if (candidate.id == plan.choice.candidate) return &candidate;
-  }
-  return nullptr;
-}
-
 /// Returns "4 cores", or "4 to 5 cores" if the ranks differ.
 template <class Count>
 std::string range_of(const Plan& plan, Count count, std::string_view noun) {

@@ -122,12 +122,8 @@ std::string candidates_part(const Plan& plan) {
   std::string text = paragraph("how", format_text("{}.", measured_in_words(plan))) + note_of_homes(plan) +
                      html_table(evidence_table(plan));
   if (was_checked(plan)) text += paragraph("note", format_text("{}.", sign_in_words(plan)));
-  if (plan.choice.headroom) {
-    text +=
-        paragraph("how", format_text("Headroom: the plan costs less than 5 % against the best split that was "
-                                     "measured until {}.",
-                                     headroom_in_words(*plan.choice.headroom)));
-  }
+  if (plan.choice.headroom)
+    text += paragraph("how", format_text("Headroom: {}", headroom_in_words(*plan.choice.headroom)));
   return part("candidates", "All splits", text);
 }
 

@@ -1,6 +1,7 @@
 #include "report/sides.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "base/format.hpp"
@@ -96,21 +97,19 @@ std::string crossing_in_words(const Sides& sides) {
   if (points.empty() ||
       !std::all_of(points.begin(), points.end(), [](const auto& one) { return one.training; }))
     return "";
-  const auto changes = std::adjacent_find(points.begin(), points.end(), [](const auto& a, const auto& b) {
-    return is_step_longer(a) != is_step_longer(b);
-  });
-  if (changes == points.end()) {
+  const auto longer = std::count_if(points.begin(), points.end(), is_step_longer);
+  if (longer == 0 || longer == std::ssize(points)) {
     return format_text(
         " The lines of divided homes do not cross: the step is the {} side at every size that was measured.",
-        is_step_longer(points.front()) ? "longer" : "shorter");
+        longer == 0 ? "shorter" : "longer");
   }
-  const auto crossing = crossing_of(sides);
-  if (!crossing || !std::is_partitioned(points.begin(), points.end(), is_step_longer))
+  if (!std::is_partitioned(points.begin(), points.end(), is_step_longer))
     return " Which side of divided homes is longer changes from size to size.";
+  const auto more = points.begin() + longer;
   return format_text(
       " The lines of divided homes cross between pools of {} and {} threads: with fewer, training waits for "
       "the step.",
-      crossing->fewer.pool_threads, crossing->more.pool_threads);
+      std::prev(more)->pool_threads, more->pool_threads);
 }
 
 }  // namespace

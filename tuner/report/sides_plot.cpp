@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/format.hpp"
-#include "report/chart.hpp"
 #include "report/html.hpp"
 #include "report/sides.hpp"
-#include "report/time_unit.hpp"
+#include "report/time_axis.hpp"
 
 namespace zf {
 namespace {
@@ -20,78 +18,146 @@ namespace {
 constexpr double kMostTimes = 3;
 /// The largest number of labels that fit below a narrow chart.
 constexpr std::size_t kMostLabels = 12;
+/// Paths have 1000 units across the page, whatever its width is.
+constexpr double kAcross = 1000;
+/// The room below the chart for its numbers, and with the name of the axis, in pixels.
+constexpr double kNumbersBelow = 22;
+constexpr double kBelow = 42;
+
+/// A place in the chart.
+struct Place {
+  double x = 0;  ///< from 0 to 1, from left to right
+  double y = 0;  ///< pixels from the top
+};
+
+std::string path_of(std::string_view kind, std::string_view path) {
+  return format_text("<path class=\"{}\" d=\"{}\"/>", kind, path);
+}
+
+/// Returns a path of CSS class `kind` along the places.
+std::string line_through(std::string_view kind, const std::vector<Place>& places) {
+  std::string path;
+  for (const Place& place : places)
+    path += format_text("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", kAcross * place.x, place.y);
+  return path_of(kind, path);
+}
+
+/// Returns a path of CSS class `kind` with a dot at each place. Its line caps are the form of the dots.
+std::string dots_at(std::string_view kind, const std::vector<Place>& places) {
+  std::string path;
+  // A line without a length is not drawn everywhere.
+  for (const Place& place : places) path += format_text("M{:.1f} {:.1f}h.01", kAcross * place.x, place.y);
+  return path_of(kind, path);
+}
+
+/// Returns words of CSS class `kind` to the right of a place in the left half, else to its left.
+std::string words_beside(std::string_view kind, Place place, std::string_view words) {
+  const bool at_left = place.x > 0.5;
+  return format_text("<text class=\"{}\" x=\"{:.2f}%\" dx=\"{}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
+                     kind, 100 * place.x, at_left ? -8 : 8, place.y, at_left ? "end" : "start", words);
+}
+
+std::vector<SidesPoint> points_of(const Sides& sides) {
+  std::vector<SidesPoint> points = sides.divided;
+  points.insert(points.end(), sides.shared.begin(), sides.shared.end());
+  return points;
+}
+
+double longer_of(const SidesPoint& point) {
+  return std::max(point.step.high, point.training ? point.training->high : 0);
+}
+
+/// Returns the longest time of the points.
+double longest_of(const std::vector<SidesPoint>& points) {
+  double longest = 0;
+  for (const SidesPoint& point : points) longest = std::max(longest, longer_of(point));
+  return longest;
+}
+
+/// Returns the longest time to draw.
+double highest_of(const std::vector<SidesPoint>& points) {
+  double highest = longest_of(points);
+  for (const SidesPoint& point : points) {
+    if (point.chosen) highest = std::min(highest, kMostTimes * longer_of(point));
+  }
+  return highest;
+}
 
 /// Draws the points of both kinds of homes.
 class SidesPlot {
  public:
-  SidesPlot(const Plan& plan, Sides sides)
-      : plan_(plan), sides_(std::move(sides)), sizes_(sizes_of()), unit_(unit_of()), axis_(axis_of()) {}
+  explicit SidesPlot(const Plan& plan)
+      : plan_(plan), sides_(sides_of(plan)), points_(points_of(sides_)), axis_(highest_of(points_)) {
+    for (const SidesPoint& point : points_) {
+      sizes_.push_back(point.pool_threads);
+      has_training_ = has_training_ || point.training;
+    }
+    std::sort(sizes_.begin(), sizes_.end());
+    sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
+  }
 
   bool has_sizes() const { return sizes_.size() > 1; }
 
   std::string draw() const {
-    std::string paths;
-    for (const auto* points : {&sides_.divided, &sides_.shared}) {
-      const char* const kind = points == &sides_.shared ? "shared " : "";
-      paths += side_of(*points, format_text("{}training", kind),
-                       [](const SidesPoint& one) { return one.training; });
-      paths += side_of(*points, format_text("{}step", kind),
-                       [](const SidesPoint& one) { return std::optional(one.step); });
-    }
-    return format_text(
-        "<figure>\n{}{}<figcaption>{}</figcaption>\n</figure>\n", legend(),
-        chart_with("Training and optimizer time over the number of pool threads", axis_, unit_.name,
-                   {"pool threads per rank", labels()}, paths, chosen_mark() + crossing_mark() + lone_mark()),
-        html_text(caption()));
+    return format_text("<figure>\n{}{}<figcaption>{}</figcaption>\n</figure>\n", legend(), chart(),
+                       html_text(caption()));
   }
 
  private:
-  template <class Do>
-  void for_each_point(Do what) const {
-    for (const auto* points : {&sides_.divided, &sides_.shared}) {
-      for (const SidesPoint& point : *points) what(point);
-    }
-  }
-
-  std::vector<int> sizes_of() const {
-    std::vector<int> sizes;
-    for_each_point([&](const SidesPoint& point) { sizes.push_back(point.pool_threads); });
-    std::sort(sizes.begin(), sizes.end());
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    return sizes;
-  }
-
-  static double longer_of(const SidesPoint& point) {
-    return std::max(point.step.high, point.training ? point.training->high : 0);
-  }
-
-  /// Returns the longest time to draw, in nanoseconds.
-  double longest() const {
-    double all = 0;
-    double chosen = 0;
-    for_each_point([&](const SidesPoint& point) {
-      all = std::max(all, longer_of(point));
-      if (point.chosen) chosen = longer_of(point);
-    });
-    return chosen > 0 ? std::min(all, kMostTimes * chosen) : all;
-  }
-
-  TimeUnit unit_of() const { return unit_for(static_cast<Nanoseconds>(longest() / 4)); }
-  TimeAxis axis_of() const { return TimeAxis(longest() / unit_.ns); }
-
   double x_of(int pool_threads) const {
     const auto at = std::lower_bound(sizes_.begin(), sizes_.end(), pool_threads) - sizes_.begin();
-    return sizes_.size() < 2 ? 0.5
-                             : 0.14 + 0.8 * static_cast<double>(at) / static_cast<double>(sizes_.size() - 1);
+    return 0.14 + 0.8 * static_cast<double>(at) / static_cast<double>(sizes_.size() - 1);
   }
 
   Place place_of(const SidesPoint& point, double ns) const {
-    return {x_of(point.pool_threads), axis_.of(ns / unit_.ns)};
+    return {x_of(point.pool_threads), axis_.of(ns)};
+  }
+
+  /// Returns the whole chart, with a title for readers who cannot see it.
+  std::string chart() const {
+    return format_text(
+        "<svg class=\"chart\" role=\"img\" width=\"100%\" height=\"{}\"><title>Training and optimizer time "
+        "over "
+        "the number of pool threads</title>\n{}\n"
+        "<svg width=\"100%\" height=\"{}\" viewBox=\"0 0 {} {}\" "
+        "preserveAspectRatio=\"none\">{}</svg>\n{}{}</svg>\n",
+        kChartHeight + kBelow, grid(), kChartHeight, kAcross, kChartHeight,
+        sides(sides_.divided, "") + sides(sides_.shared, "shared "),
+        chosen_mark() + crossing_mark() + lone_mark(), labels());
+  }
+
+  std::string grid() const {
+    std::string text;
+    for (const double tick : axis_.ticks()) {
+      const double y = axis_.of(tick);
+      text += format_text(
+          "<line class=\"grid\" x2=\"100%\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/>"
+          "<text class=\"number\" y=\"{1:.1f}\">{2:.4g} {3}</text>",
+          y, y - 4, axis_.in_unit(tick), axis_.unit());
+    }
+    return text;
+  }
+
+  /// Returns the numbers below the chart, and under them what they are.
+  std::string labels() const {
+    const std::size_t every = (sizes_.size() + kMostLabels - 1) / kMostLabels;
+    std::string text;
+    for (std::size_t i = 0; i < sizes_.size(); i += every) {
+      text += format_text("<text class=\"number\" x=\"{:.2f}%\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                          100 * x_of(sizes_[i]), kChartHeight + kNumbersBelow - 5, sizes_[i]);
+    }
+    return text + format_text("<text x=\"50%\" y=\"{}\" text-anchor=\"middle\">pool threads per rank</text>",
+                              kChartHeight + kBelow - 5);
+  }
+
+  std::string sides(const std::vector<SidesPoint>& points, const std::string& kind) const {
+    return side(points, kind + "training", [](const SidesPoint& one) { return one.training; }) +
+           side(points, kind + "step", [](const SidesPoint& one) { return std::optional(one.step); });
   }
 
   /// Draws one side of the points: whiskers, a line, dots.
   template <class Value>
-  std::string side_of(const std::vector<SidesPoint>& points, const std::string& kind, Value value) const {
+  std::string side(const std::vector<SidesPoint>& points, const std::string& kind, Value value) const {
     std::vector<Place> places;
     std::string whiskers;
     for (const SidesPoint& point : points) {
@@ -104,25 +170,15 @@ class SidesPlot {
     return whiskers + line_through(kind + " line", places) + dots_at(kind + " dots", places);
   }
 
-  std::vector<BottomLabel> labels() const {
-    const std::size_t every = (sizes_.size() + kMostLabels - 1) / kMostLabels;
-    std::vector<BottomLabel> below;
-    for (std::size_t i = 0; i < sizes_.size(); i += every)
-      below.push_back({x_of(sizes_[i]), std::to_string(sizes_[i])});
-    return below;
-  }
-
   /// Marks the pool that was chosen.
   std::string chosen_mark() const {
-    std::string text;
-    for_each_point([&](const SidesPoint& point) {
-      if (!point.chosen) return;
-      const double x = x_of(point.pool_threads);
-      text += format_text("<line class=\"mark\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y2=\"{1}\"/>", 100 * x,
-                          kChartHeight) +
-              words_beside("mark", {x, 14}, format_text("this plan: {}", point.pool_threads));
-    });
-    return text;
+    const auto chosen =
+        std::find_if(points_.begin(), points_.end(), [](const SidesPoint& point) { return point.chosen; });
+    if (chosen == points_.end()) return "";
+    const double x = x_of(chosen->pool_threads);
+    return format_text("<line class=\"mark\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y2=\"{1}\"/>", 100 * x,
+                       kChartHeight) +
+           words_beside("mark", {x, 14}, format_text("this plan: {}", chosen->pool_threads));
   }
 
   /// Draws a ring where the lines of divided homes cross.
@@ -158,41 +214,35 @@ class SidesPlot {
           kind, words);
     };
     std::string text;
-    if (has_training()) text += key("training", training_in_words(plan_.workload));
+    if (has_training_) text += key("training", training_in_words(plan_.workload));
     text += key("step", "optimizer step");
     if (sides_.shared.size() > 1 && !sides_.divided.empty())
       text += "<span>dashed: homes that both sides share</span>";
     return format_text("<p class=\"legend\">{}</p>\n", text);
   }
 
-  bool has_training() const {
-    bool has = false;
-    for_each_point([&](const SidesPoint& point) { has = has || point.training; });
-    return has;
-  }
-
   std::string caption() const {
     std::string text =
         "Medians over the number of pool threads per rank, with whiskers from the first quartile to "
         "the third. ";
-    text += has_training() ? sides_in_words(plan_, sides_) : "No training side was measured.";
-    double all = 0;
-    for_each_point([&](const SidesPoint& point) { all = std::max(all, longer_of(point)); });
-    if (all > longest()) text += " Longer times are above the chart; the table has them.";
+    text += has_training_ ? sides_in_words(plan_, sides_) : "No training side was measured.";
+    if (longest_of(points_) > highest_of(points_))
+      text += " Longer times are above the chart; the table has them.";
     return text;
   }
 
   const Plan& plan_;
   Sides sides_;
-  std::vector<int> sizes_;
-  TimeUnit unit_;
+  std::vector<SidesPoint> points_;  ///< of both kinds of homes
   TimeAxis axis_;
+  std::vector<int> sizes_;  ///< of pools, ascending
+  bool has_training_ = false;
 };
 
 }  // namespace
 
 std::string sides_plot(const Plan& plan) {
-  const SidesPlot plot(plan, sides_of(plan));
+  const SidesPlot plot(plan);
   return plot.has_sizes() ? plot.draw() : "";
 }
 

@@ -126,21 +126,21 @@ std::string row_of(const OtherSplit& split, const Places& places) {
       checked ? "" : ", in the search");
 }
 
+const TrialCandidate& winner_of(const Trial& trial) {
+  return trial.candidates[static_cast<std::size_t>(trial.winner)];
+}
+
 /// Returns what the plan's own split takes: the median that its job printed, or its period.
 std::string plan_takes(const Plan& plan) {
-  if (plan.trial)
-    return format_text("median {:.4g}",
-                       plan.trial->candidates[static_cast<std::size_t>(plan.trial->winner)].median);
+  if (plan.trial) return format_text("median {:.4g}", winner_of(*plan.trial).median);
   const auto checked = checked_period_ns(plan.evidence, plan.workload, plan.choice.candidate);
   return print_duration(checked.value_or(plan.choice.period_ns_median)) + " per period";
 }
 
 std::string label_of_plan(const Plan& plan) {
-  if (plan.trial) return plan.trial->candidates[static_cast<std::size_t>(plan.trial->winner)].label;
-  for (const CandidateEvidence& candidate : plan.evidence.candidates) {
-    if (candidate.id == plan.choice.candidate) return candidate.label;
-  }
-  return "";
+  if (plan.trial) return winner_of(*plan.trial).label;
+  const CandidateEvidence* chosen = chosen_of(plan);
+  return chosen == nullptr ? "" : chosen->label;
 }
 
 std::string row_of_plan(const Plan& plan, double accuracy, const Places& places) {
@@ -159,7 +159,7 @@ std::string axis(std::string_view texts) {
       texts);
 }
 
-std::string side(const char* place, const char* anchor, std::string_view words) {
+std::string words_at(std::string_view place, const char* anchor, std::string_view words) {
   return format_text("<text x=\"{}\" y=\"50%\" text-anchor=\"{}\">{}</text>", place, anchor, words);
 }
 
@@ -169,11 +169,8 @@ std::string ticks(const Places& places) {
   std::string text;
   for (int i = -count; i <= count; ++i) {
     const char* const anchor = i == -count ? "start" : i == count ? "end" : "middle";
-    text += side(format_text("{:.2f}%", i == -count  ? 0
-                                        : i == count ? 100
-                                                     : places.of(i * tick))
-                     .c_str(),
-                 anchor, print_tick(i * tick));
+    const double place = i == -count ? 0 : i == count ? 100 : places.of(i * tick);
+    text += words_at(format_text("{:.2f}%", place), anchor, print_tick(i * tick));
   }
   return text;
 }
@@ -237,7 +234,7 @@ std::string verdict_plot(const Plan& plan) {
   return format_text(
       "<figure id=\"verdicts\">\n<table class=\"verdicts\"><thead>{}</thead>\n<tbody>\n{}</tbody>\n"
       "<tfoot>{}</tfoot></table>\n<figcaption>{}</figcaption>\n</figure>\n",
-      axis(side("0", "start", left) + side("100%", "end", right)), body, axis(ticks(places)),
+      axis(words_at("0", "start", left) + words_at("100%", "end", right)), body, axis(ticks(places)),
       html_text(caption(plan, rows, places)));
 }
 

@@ -9,7 +9,6 @@
 #include "../plan/make_plan.hpp"
 #include "../topology/make_topology.hpp"
 #include "plot_rows.hpp"
-#include "report/chart.hpp"
 #include "report/explain.hpp"
 #include "report/headline.hpp"
 #include "report/html.hpp"
@@ -18,6 +17,7 @@
 #include "report/samples_csv.hpp"
 #include "report/sides.hpp"
 #include "report/sides_plot.hpp"
+#include "report/time_axis.hpp"
 #include "report/verdict_plot.hpp"
 
 namespace zf {
@@ -490,7 +490,7 @@ TEST(SamplesCsv, HasALineForEveryPeriodInTheOrderOfTime) {
   EXPECT_EQ(count_of(samples_csv(unmeasured()), "\n"), 1U);
 }
 
-TEST(Chart, TicksAreRoundAndFewOnEveryAxis) {
+TEST(TimeAxis, TicksAreRoundAndFewOnEveryAxis) {
   EXPECT_THAT(round_numbers(0, 108), ElementsAre(0, 50, 100));
   EXPECT_THAT(round_numbers(98, 131), ElementsAre(100, 110, 120, 130));
   for (double highest = 1e-3; highest < 1e9; highest *= 1.7) {

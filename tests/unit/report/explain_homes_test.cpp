@@ -1,10 +1,9 @@
-#include "report/home_wishes.hpp"
+#include "report/explain_homes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "../topology/make_topology.hpp"
-#include "report/explain_homes.hpp"
 
 namespace zf {
 namespace {
