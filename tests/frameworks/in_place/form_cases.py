@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import torch
-from zf_runtime.optim.in_place import form
+from zf_runtime.optim.in_place import columns
 
 
 class Marked(torch.Tensor):
@@ -31,11 +31,11 @@ class Forms(unittest.TestCase):
 
     def in_both_ways(self):
         """Yields a Form made with the guards, and one without."""
-        with_guards = form.Form(self.tensors)
+        with_guards = columns.Form(self.tensors)
         self.assertTrue(with_guards._checks, "this torch has no guards")
         yield with_guards, "with guards"
-        with mock.patch.object(form, "_guards", lambda tensors: []):
-            yield form.Form(self.tensors), "without guards"
+        with mock.patch.object(columns, "_guards", lambda tensors: []):
+            yield columns.Form(self.tensors), "without guards"
 
     def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
         for one, way in self.in_both_ways():
@@ -53,7 +53,7 @@ class Forms(unittest.TestCase):
                 with self.subTest(way), context():
                     self.assertTrue(one.holds(self.tensors))
                     if one._checks:
-                        with mock.patch.object(form, "described", side_effect=AssertionError("one by one")):
+                        with mock.patch.object(columns, "described", side_effect=AssertionError("one by one")):
                             self.assertTrue(one.holds(self.tensors))
 
     def test_every_other_kind_is_seen(self):
@@ -71,6 +71,6 @@ class Forms(unittest.TestCase):
     def test_a_torch_without_guards_is_asked_one_by_one(self):
         for broken in (TypeError, ImportError):
             with mock.patch("torch._C._dynamo.guards.TensorGuards", side_effect=broken):
-                one = form.Form(self.tensors)
+                one = columns.Form(self.tensors)
             self.assertTrue(one.holds(self.tensors))
             self.assertFalse(one.holds([*self.tensors[:2], self.tensors[2].half()]))

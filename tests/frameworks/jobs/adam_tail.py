@@ -6,8 +6,7 @@ import report
 import torch
 import zf_runtime
 from zf_runtime.deepspeed import local_step
-from zf_runtime.deepspeed.local_step import Settings
-from zf_runtime.deepspeed.powers import Powers
+from zf_runtime.deepspeed.local_step import Powers, Settings
 from zf_runtime.native import abi
 
 ELEMENTS, STEPS = 16 * 100 + 6, 5

@@ -12,7 +12,7 @@ import numpy
 import torch
 from reference_adam import F, ReferenceGroup
 from zf_runtime import Scalars
-from zf_runtime.deepspeed import arena, fused, late, layout, operator, waiting, zenflow
+from zf_runtime.deepspeed import arena, attach, fused, layout, operator, waiting, zenflow
 
 LR, BETAS, EPS, DECAY, SCALE = 1e-2, (0.9, 0.99), 1e-8, 0.1, 0.5
 ACCELERATOR = types.SimpleNamespace(get_accelerator=lambda: types.SimpleNamespace(synchronize=lambda: None))
@@ -135,7 +135,7 @@ class ZeroJob:
         fused.fuse_stage_1_and_2(self.zero, self.arena)
         waiting.make_others_wait(self.zero, self.optimizer, self.arena)
         if self.mode == "late":
-            late.make_late(self.zero, self.arena)
+            attach.make_late(self.zero, self.arena)
         self.zero._get_offload_gradient_dict()
 
     def backward(self):

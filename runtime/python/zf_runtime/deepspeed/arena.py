@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
@@ -16,7 +17,6 @@ from ..native.cuda import HostRegistration
 from ..native.group import Group
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
-from .frames import is_running
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 MODES = ("wait", "late", "zenflow")
@@ -244,6 +244,11 @@ class FlatArena:
         self._noted = []
         self._before = None
 
+    def before_writing(self) -> None:
+        """Lets other code write the masters, which may be interrupted."""
+        self.wait()
+        self.masters_written()
+
     def masters_written(self) -> None:
         """Says that other code has written the masters: in mode late the next step must not publish an older
         result."""
@@ -306,3 +311,14 @@ class FlatArena:
             if self.registration is not None:
                 self.registration.release()
             self.runtime.close()
+
+
+def is_running(method: Any) -> bool:
+    """Returns whether this thread is inside a call of a bound method, for the same object. A signal handler may call us
+    while we are inside that method."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is method.__func__.__code__ and frame.f_locals.get("self") is method.__self__:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

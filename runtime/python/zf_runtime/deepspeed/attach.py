@@ -1,7 +1,8 @@
-"""Puts the partitions of a ZeRO optimizer into an arena, from outside DeepSpeed."""
+"""Puts the partitions of a ZeRO optimizer into an arena, from outside DeepSpeed, and pins it for the GPU."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -10,13 +11,14 @@ from ..errors import ZfError
 from . import fused
 from .arena import MOMENTS, FlatArena, Partition, hand_out
 from .closing import close_with, end_abandoned
-from .late import make_late
 from .layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
 from .messages import count, describe, say
 from .operator import CpuAdamOperator
-from .pinning import pin, unpin, zeros_like
 from .skipped import announce_skipped_steps
-from .waiting import make_others_wait
+from .waiting import make_others_wait, wrap
+
+RESUMED = ("ZeRO-3 publishes the newest weights when it loads, and a late step those of the step before: from here on "
+           "losses are close to those of a job that was not interrupted, but not the same bits")
 
 
 def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -> None:
@@ -88,3 +90,54 @@ def finish(zero: Any, arena: FlatArena) -> None:
     close_with(zero, arena)
     note = pin(arena) if torch.cuda.is_initialized() else ""
     say(describe(arena) + (f"; {note}" if note else ""))
+
+
+def make_late(zero: Any, arena: FlatArena) -> None:
+    """Lets ZeRO's step() publish the result of the step before, and hand over its own gradients at its end."""
+    from deepspeed.accelerator import get_accelerator
+
+    step = zero.step
+
+    def parts(*args: Any, **keywords: Any) -> Any:
+        arena.before_late_step()
+        result = step(*args, **keywords)
+        get_accelerator().synchronize()  # ZeRO's copies read what the optimizer writes next
+        # In stages 1 and 2 ZeRO has views of the gradients, which are in the other buffer then.
+        arena.submit_and_turn(getattr(zero, "_get_offload_gradient_dict", lambda: None))
+        return result
+
+    @functools.wraps(step)
+    def late_step(*args: Any, **keywords: Any) -> Any:
+        return arena.in_step(parts, *args, **keywords)
+
+    zero.step = late_step
+    if stage_of(zero) == 3:
+        wrap(zero, ("load_state_dict",), lambda: None, lambda: say(RESUMED))
+
+
+def zeros_like(param: torch.Tensor, zero: Any) -> torch.Tensor:
+    """Returns the gradient that ZeRO had made for a partition."""
+    from deepspeed.accelerator import get_accelerator
+
+    zeros = torch.zeros(param.shape, dtype=param.dtype)
+    pinned = getattr(zero, "cpu_offload_pin_memory", False) or getattr(zero, "offload_optimizer_pin_memory", False)
+    return get_accelerator().pin_memory(zeros) if pinned else zeros
+
+
+def unpin(tensor: torch.Tensor) -> None:
+    """Frees the memory that DeepSpeed pinned for a tensor, which is given other memory next. (DeepSpeed frees by the
+    address that it wrote down, so this must be forgotten: the address may belong to another tensor later.)"""
+    from deepspeed.accelerator import get_accelerator
+
+    if hasattr(tensor, "ds_pin_base"):
+        get_accelerator().unpin_memory(tensor)
+        del tensor.ds_pin_base
+
+
+def pin(arena: FlatArena) -> str:
+    """Pins the arena for CUDA, after torch has given back what it had pinned. Returns why memory stays pageable; "" if
+    it is pinned."""
+    empty_cache = getattr(torch._C, "_host_emptyCache", None)
+    if empty_cache is not None:
+        empty_cache()
+    return arena.register()

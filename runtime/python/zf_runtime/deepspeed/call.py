@@ -8,8 +8,7 @@ from typing import Any
 
 from ..native.scalars import Scalars
 from . import local_step
-from .local_step import Settings, Tensors
-from .powers import Powers
+from .local_step import Powers, Settings, Tensors
 
 
 class Call:

@@ -11,7 +11,6 @@ from ..errors import ZfError
 from . import local_step
 from .call import OptimizerState
 from .messages import say_once
-from .powers import Powers
 
 if TYPE_CHECKING:
     from .arena import FlatArena
@@ -151,7 +150,7 @@ class CpuAdamOperator:
             return
         if its is None or its.step > powers.step or powers._replace(step=its.step, values=its.values) != its:
             call(0, (2.0, 2.0))  # betas that no job has, so that the next powers are calculated anew
-            its = Powers(step=powers.first - 1)
+            its = local_step.Powers(step=powers.first - 1)
         for step in range(its.step + 1, powers.step + 1):
             call(step, powers.betas)
 

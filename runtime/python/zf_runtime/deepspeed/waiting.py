@@ -24,10 +24,6 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
 
     arena.state_of = lambda slot: optimizer.state.get(slot.param, {})
 
-    def before_writing() -> None:
-        arena.wait()
-        arena.masters_written()  # before, too: the function may be interrupted
-
     def loaded() -> None:
         """Takes over the moments that a checkpoint has brought."""
         for slot in arena.slots:
@@ -41,7 +37,7 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
         give_fp32(zero, optimizer)
     wrap(zero, ("state_dict", "load_state_dict"), arena.settle)  # ZeRO's own step() calls neither
     wrap(zero, READERS[stage_of(zero)], arena.wait)
-    wrap(zero, (*WRITERS[stage_of(zero)], RESTORER), before_writing, arena.masters_written)
+    wrap(zero, (*WRITERS[stage_of(zero)], RESTORER), arena.before_writing, arena.masters_written)
     settle = fused.settler(zero, arena)
     wrap(zero, GRADIENTS, settle)
     wrap(zero, ("reset_cpu_buffers",), fused.settler_after_overflow(zero, settle))
@@ -103,16 +99,12 @@ def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = l
     its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
     link = zero._link_all_hp_params
 
-    def before_writing() -> None:
-        arena.wait()
-        arena.masters_written()  # before, too: the function may be interrupted
-
     @functools.wraps(link)
     def link_all_hp_params(*args: Any, **keywords: Any) -> None:
         link(*args, **keywords)
         for param in (param for group in zero.bit16_groups for param in group):
             wrap(param, ("get_full_hp_param",), arena.wait)
-            wrap(param, ("set_full_hp_param",), before_writing, arena.masters_written)
+            wrap(param, ("set_full_hp_param",), arena.before_writing, arena.masters_written)
             wrap(param, PARAM_GRADIENTS, settle)
 
     zero._link_all_hp_params = link_all_hp_params

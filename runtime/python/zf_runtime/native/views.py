@@ -12,20 +12,22 @@ if TYPE_CHECKING:
     import numpy
 
 
-def grads_buffer(buffer: int) -> int:
-    """Returns `buffer`. Raises ValueError if it is neither 0 nor 1."""
-    number = checks.number("gradient buffer", buffer)
+def one_of_two(name: str, value: int) -> int:
+    """Returns the number of a gradient buffer or a moment set. Raises ValueError if it is neither 0 nor 1."""
+    number = checks.number(name, value)
     if number not in (0, 1):
-        raise ValueError(f"gradient buffer {number}: there are 0 and 1")
+        raise ValueError(f"{name} {number}: there are 0 and 1")
     return number
 
 
+def grads_buffer(buffer: int) -> int:
+    return one_of_two("gradient buffer", buffer)
+
+
 def moments_kind(kind: int, moment_set: int) -> int:
-    """Returns the kind of moment set 0 or 1 for that of set 0. Raises ValueError if the set is neither 0 nor 1."""
-    number = checks.number("moment set", moment_set)
-    if number not in (0, 1):
-        raise ValueError(f"moment set {number}: there are 0 and 1")
-    return {abi.MOMENT_1: abi.MOMENT_1_SET_1, abi.MOMENT_2: abi.MOMENT_2_SET_1}[kind] if number == 1 else kind
+    """Returns the kind of moment set 0 or 1 for that of set 0."""
+    of_set_1 = {abi.MOMENT_1: abi.MOMENT_1_SET_1, abi.MOMENT_2: abi.MOMENT_2_SET_1}
+    return of_set_1[kind] if one_of_two("moment set", moment_set) == 1 else kind
 
 
 def element_type(group: Group, kind: int) -> str:

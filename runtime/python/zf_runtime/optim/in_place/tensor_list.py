@@ -1,6 +1,6 @@
 """Says which parameters the engine takes at this step, where they are now, and why it does not take the others.
 
-Nothing is assumed to be where it was. What was regular at the last step is looked at in columns (_columns.py), all else
+Nothing is assumed to be where it was. What was regular at the last step is looked at in columns (columns.py), all else
 one by one. If a column differs from the last step's, all parameters are looked at one by one, once."""
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from ...native import local_calls
 from ..tensors import formats
 from ..tensors.eligibility import TYPES, is_sharded, placed, plain_tensors, refuse_device, refuse_sparse, unsteppable
 from .columns import Columns
-from .counts import Counts, can_be_raised
-from .parts import Parts
+from .parts import Counts, Parts, can_be_raised
 from .torch_fallback import has_master
 
 PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole

@@ -12,6 +12,7 @@ import torch
 
 from ...errors import ZfError
 from ...native import abi
+from .eligibility import is_sharded
 
 NAMES = ("fp32", "bf16", "split", "bf16+split")
 Ranges = tuple[tuple[int, int], ...]  # (position, number): from this element of a tensor on
@@ -82,7 +83,7 @@ def numbers(param: Any, number: int) -> tuple[int, Ranges]:
     """Returns the number of the first element that is here, for a parameter that begins with this number, and
     the ranges behind it that do not follow on in the whole: those of a shard along another dimension than the
     first. Positions count in the shard."""
-    if not (hasattr(param, "_local_tensor") and hasattr(param, "placements")):
+    if not is_sharded(param):
         return number, ()
     if any(getattr(placement, "split_factor", 1) != 1 for placement in param.placements):
         raise ZfError(f"a parameter of shape {list(param.shape)} is sharded twice along one dimension, the inner one "
