@@ -198,15 +198,16 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
     rows = all_rows(results)
     groups = results.groups()
     titles = titles_of(groups)
-    advice = [f"- **{titles[group]}**: {conclusions.advice_of(conclusions.rows_of(results, group))}"
-              for group in groups]
+    advised: dict[str, list[str]] = {}  # the groups by what they are advised
+    for group in groups:
+        advised.setdefault(conclusions.advice_of(conclusions.rows_of(results, group)), []).append(titles[group])
+    advice = [f"- **{'; '.join(names)}**: {text}" for text, names in advised.items()]
     facts = "\n".join(f"- {name}: {text}" for name, text in facts_of(results, command).items())
     commands = "\n".join(f"$ zf-tune {' '.join(simulated_command(row.machine, row.job))}" for row in simulated[:1])
     sections = [
         "# The study: what binding and our optimizer change for real jobs",
         f"`{command}` wrote this page from what it measured. Start it to repeat the study on your machine. `--long` "
-        "adds two ranks and a larger model, `--list` says what would run and how long, and `--page FILE` writes a page "
-        "with charts, the plans, and where threads and pages were.",
+        "adds two ranks and a larger model, `--page FILE` a page with charts and plans.",
         facts,
         "**Ours** is the native optimizer. It steps in place, or in a process of its own: then training waits for the "
         "step (waiting), or gets its weights one step later (late).",
@@ -219,7 +220,7 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
         "Not run, and a dash in the table:", not_run(results, cannot),
         "## Simulated machines",
         f"{why_simulated(results.settings)} `zf-tune tune --simulate` makes them "
-        "([tuning](tuning.md#simulated-machines) has the formulas), with the workload that the machine's file names. A "
+        "([formulas](../configs/machines/README.md#the-formulas)), with the workload that the machine's file names. A "
         "cell has the chosen split, and the plan's period ÷ unbound's with the 95 % interval.",
         f"```console\n{commands}\n```" if commands else "", simulated_table(simulated) if simulated else "",
         "## How it was measured", method_text(results.settings),
