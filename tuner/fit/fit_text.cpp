@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <vector>
+
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "fit/fit_report.hpp"
@@ -7,24 +10,22 @@
 namespace zf {
 namespace {
 
-constexpr std::array kPhases{FitPhase::start, FitPhase::steady, FitPhase::checkpoint, FitPhase::resume};
+constexpr const char* kNone = "-";
 
-std::string cell(std::uint64_t bytes) { return bytes == 0 ? "-" : print_memory(bytes); }
+std::string cell(std::uint64_t bytes) { return bytes == 0 ? kNone : print_memory(bytes); }
 
 std::string table_of_phases(const MemoryForecast& forecast, std::size_t width) {
-  Table table({{"host memory", Table::Align::left}, {"start"}, {"steady"}, {"checkpoint"}, {"resume"}});
+  std::vector<Table::Column> columns{{"host memory", Table::Align::left}};
+  for (const auto& [phase, name] : kEnumNames<FitPhase>) columns.push_back({name});
+  Table table(std::move(columns));
   for (const auto& [item, name] : kEnumNames<FitItem>) {
     std::vector<std::string> row{name};
-    bool is_there = false;
-    for (const FitPhase phase : kPhases) {
-      const std::uint64_t bytes = forecast.at(phase).of(item);
-      is_there = is_there || bytes > 0;
-      row.push_back(cell(bytes));
-    }
-    if (is_there) table.add(std::move(row));
+    for (const PhaseMemory& phase : forecast.phases) row.push_back(cell(phase.of(item)));
+    if (std::any_of(row.begin() + 1, row.end(), [](const auto& each) { return each != kNone; }))
+      table.add(std::move(row));
   }
   std::vector<std::string> sum{"together"};
-  for (const FitPhase phase : kPhases) sum.push_back(cell(forecast.at(phase).bytes));
+  for (const PhaseMemory& phase : forecast.phases) sum.push_back(cell(phase.bytes));
   table.add(std::move(sum));
   return table.print(width);
 }

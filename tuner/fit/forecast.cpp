@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <sstream>
+#include <utility>
 
 #include "base/format.hpp"
 #include "fit/formulas.hpp"
-#include "fit/measured_kinds.hpp"
 
 namespace zf {
 namespace {
@@ -32,6 +33,24 @@ PhaseMemory memory_at(Moment moment, const std::vector<FormulaRow>& rows, const 
   }
   return found;
 }
+
+constexpr const char* kAllStates = "fp32:fp32 fp32:bf16 bf16:fp32 bf16:bf16 bf16:split bf16:bf16+split";
+
+constexpr auto kRuns = std::to_array<std::pair<const char*, const char*>>({
+    {"in-place 0 wait", kAllStates},
+    {"in-place 0 wait", "bf16:fp32:ranks"},
+    {"native 0 exact", kAllStates},
+    {"native 0 overlap", kAllStates},
+    {"native 1 wait", "bf16:fp32"},
+    {"native 2 wait", "bf16:fp32 bf16:bf16"},
+    {"native 3 wait", "bf16:fp32"},
+    {"torch 0 wait", "fp32:fp32 bf16:fp32"},
+    {"deepspeed-offload 1 wait", "bf16:fp32 bf16:fp32:ranks bf16:fp32:sums"},
+    {"deepspeed-offload 2 wait", "fp32:fp32 bf16:fp32 bf16:fp32:ranks bf16:fp32:frozen bf16:fp32:sums"},
+    {"deepspeed-offload 3 wait", "fp32:fp32 bf16:fp32 bf16:fp32:ranks bf16:fp32:sums"},
+    {"fsdp2 0 wait", "fp32:fp32 fp32:fp32:ranks bf16:fp32"},
+    {"fsdp2-in-place 0 wait", "fp32:fp32 bf16:fp32 bf16:bf16"},
+});
 
 }  // namespace
 
@@ -60,6 +79,22 @@ MemoryForecast forecast_of(const FitJob& job) {
   forecast.shared_memory_bytes = memory_at(Moment::shared, rows, job).bytes;
   forecast.basis = what_is_from_source(job) ? TermBasis::from_source : TermBasis::measured;
   return forecast;
+}
+
+std::string kind_of(const FitJob& job) {
+  return format_text("{} {} {} {}:{}{}{}{}", name_of(job.stepper), job.stage, name_of(job.mode),
+                     name_of(job.type), name_of(job.state), job.ranks > 1 ? ":ranks" : "",
+                     job.model.trainable < job.model.params ? ":frozen" : "",
+                     job.has(FitExtra::fp32_accumulation) ? ":sums" : "");
+}
+
+std::vector<std::string> measured_kinds() {
+  std::vector<std::string> kinds;
+  for (const auto& [job, runs] : kRuns) {
+    std::istringstream words(runs);
+    for (std::string word; words >> word;) kinds.push_back(format_text("{} {}", job, word));
+  }
+  return kinds;
 }
 
 std::optional<std::string> what_is_from_source(const FitJob& job) {

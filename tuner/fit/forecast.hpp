@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fit/fit_job.hpp"
 #include "fit/memory_item.hpp"
@@ -49,5 +50,14 @@ MemoryForecast forecast_of(const FitJob& job);
 /// Returns which words of `in_words(job)`'s forecast were not measured: one sentence; nothing if all were.
 /// Pure.
 std::optional<std::string> what_is_from_source(const FitJob& job);
+
+/// Returns what jobs have in common that differ in their size alone: "native 2 wait bf16:fp32", with ":ranks"
+/// if there are several on one node, ":frozen" if some parameters are, and ":sums" for fp32-accumulation.
+/// Pure.
+std::string kind_of(const FitJob& job);
+
+/// Returns the kinds that tests/frameworks/memory_peaks.py ran: on CPUs, of one node, with pageable memory,
+/// and models that were made whole. A test compares the list with the runs. Pure.
+std::vector<std::string> measured_kinds();
 
 }  // namespace zf

@@ -1,6 +1,7 @@
 #include "fit/verdict.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
@@ -12,6 +13,11 @@ namespace {
 
 /// A job at its limit has no room for page tables and for the file cache that its checkpoint goes through.
 constexpr double kTight = 1 / 1.08;
+
+std::string print_gib(std::uint64_t bytes) {
+  const double gib = static_cast<double>(bytes) / 0x1p30;
+  return format_text("{:.{}f}", gib, gib < 100 ? 1 : 0);
+}
 
 void note_numa_nodes(const FitJob& job, const MemoryForecast& forecast, const NodeLimits& limits,
                      std::vector<std::string>& notes) {
@@ -33,17 +39,9 @@ void note_numa_nodes(const FitJob& job, const MemoryForecast& forecast, const No
 }  // namespace
 
 std::string_view phase_in_words(FitPhase phase) {
-  switch (phase) {
-    case FitPhase::start:
-      return "at the start";
-    case FitPhase::steady:
-      return "in the steady state";
-    case FitPhase::checkpoint:
-      return "at the checkpoint";
-    case FitPhase::resume:
-      return "at resume";
-  }
-  return "";
+  constexpr std::array<std::string_view, kFitPhases> kWords{"at the start", "in the steady state",
+                                                            "at the checkpoint", "at resume"};
+  return kWords[static_cast<std::size_t>(phase)];
 }
 
 std::optional<std::string> shared_memory_shortage(const MemoryForecast& forecast,
@@ -60,9 +58,8 @@ std::optional<std::string> shared_memory_shortage(const MemoryForecast& forecast
 }
 
 std::string print_memory(std::uint64_t bytes) {
-  const double gib = static_cast<double>(bytes) / 0x1p30;
-  if (gib < 1) return format_text("{:.0f} MiB", static_cast<double>(bytes) / 0x1p20);
-  return gib < 100 ? format_text("{:.1f} GiB", gib) : format_text("{:.0f} GiB", gib);
+  if (bytes < std::uint64_t{1} << 30) return format_text("{:.0f} MiB", static_cast<double>(bytes) / 0x1p20);
+  return print_gib(bytes) + " GiB";
 }
 
 NodeLimits limits_of(const Machine& machine, const MemoryLimits& limits,
@@ -136,11 +133,7 @@ FitVerdict verdict_of(const FitJob& job, const MemoryForecast& forecast, const N
 }
 
 std::string in_words(const FitVerdict& verdict) {
-  const auto in_gib = [](std::uint64_t bytes) {
-    const double gib = static_cast<double>(bytes) / 0x1p30;
-    return gib < 100 ? format_text("{:.1f}", gib) : format_text("{:.0f}", gib);
-  };
-  const std::string of = format_text("{} of {} GiB", in_gib(verdict.needed), in_gib(verdict.capacity));
+  const std::string of = format_text("{} of {} GiB", print_gib(verdict.needed), print_gib(verdict.capacity));
   if (verdict.fits) return format_text("fits: {} {}", of, phase_in_words(verdict.phase));
   if (verdict.needed <= verdict.capacity)
     return format_text("does not fit: /dev/shm is too small ({} {})", of, phase_in_words(verdict.phase));

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "fit/measured_kinds.hpp"
 #include "fit_jobs.hpp"
 #include "measured_jobs.hpp"
 
