@@ -19,6 +19,7 @@ from .stats import Stats
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
 _PIECE_MS = 100  # signals do not end zf_wait: between two pieces Python handles Ctrl-C
 _YEAR_S = 365 * 24 * 60 * 60
@@ -141,7 +142,7 @@ class Runtime:
         """Returns a NumPy view of an array, by its kind in zf_runtime.h (ZF_PARAMS is 0)."""
         return views.as_numpy(*self._array(group, kind))
 
-    def tensor(self, group: int, kind: int) -> Any:
+    def tensor(self, group: int, kind: int) -> torch.Tensor:
         """Returns the same view as a torch tensor on the CPU, bf16 as torch.bfloat16."""
         return views.as_tensor(*self._array(group, kind))
 

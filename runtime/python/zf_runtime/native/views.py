@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import abi, checks
 from .group import Group
 
 if TYPE_CHECKING:
     import numpy
+    import torch
 
 
 def one_of_two(name: str, value: int) -> int:
@@ -53,7 +54,7 @@ def as_numpy(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -
     return array
 
 
-def as_tensor(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -> Any:
+def as_tensor(memory: ctypes.Array[ctypes.c_char], element: str, elements: int) -> torch.Tensor:
     """Returns a tensor of shape (elements,) on the CPU. torch keeps the memory object alive; NumPy is not needed."""
     import torch
 

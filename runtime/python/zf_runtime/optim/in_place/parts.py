@@ -22,12 +22,12 @@ class Parts:
     def __init__(self) -> None:
         self.index: list[int] = []  # in the order of param_groups
         self.group: list[int] = []
-        self.params: list[Any] = []
-        self.written: list[Any] = []  # a step raises their versions
-        self.held: list[Any] = []  # tensors that must live until the step is done
+        self.params: list[torch.Tensor] = []
+        self.written: list[torch.Tensor] = []  # a step raises their versions
+        self.held: list[torch.Tensor] = []  # tensors that must live until the step is done
         self.types: list[int] = []  # the types and the format of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
-        self.counts: list[Any] = []
+        self.counts: list[torch.Tensor] = []
         self.ranges: list[Ranges] = []  # behind the first element, where elements are numbered otherwise
         self.elements: array[int] = array("Q")
         self.first: array[int] = array("Q")  # numbers of first elements
@@ -132,14 +132,14 @@ class Counts:
 
     def __init__(self) -> None:
         # One attribute, so that an exception leaves all as it was. The views are held, so that no id is used again.
-        self._kept: tuple[list[Any], list[Any], dict[int, int]] = [], [], {}
+        self._kept: tuple[list[torch.Tensor], list[torch.Tensor], dict[int, int]] = [], [], {}
 
     @property
     def scattered(self) -> bool:
         """Whether the counts lie in so many blocks that one block should take them."""
         return len(self._kept[0]) > MANY
 
-    def add(self, values: Sequence[float]) -> list[Any]:
+    def add(self, values: Sequence[float]) -> list[torch.Tensor]:
         """Returns a new count for each value."""
         with torch.no_grad():
             block = torch.tensor(values, dtype=torch.float32, device="cpu")

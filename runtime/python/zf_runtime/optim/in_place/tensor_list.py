@@ -225,7 +225,7 @@ class TensorList:
         return slot if slot >= 0 and self.counts.home(slot) == count.data_ptr() else -1
 
 
-def _zeros(param: Any, dtype: torch.dtype) -> Any:
+def _zeros(param: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Returns a moment of zeros, in memory that is placed as the plan says if there is much of it."""
     made = torch.empty_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
     local = made._local_tensor if is_sharded(made) else made
@@ -235,12 +235,12 @@ def _zeros(param: Any, dtype: torch.dtype) -> Any:
     return made.zero_()
 
 
-def _is_narrow(param: Any, moment: Any) -> bool:
+def _is_narrow(param: torch.Tensor, moment: torch.Tensor) -> bool:
     """Returns whether a moment of an fp32 parameter comes from a state in bf16."""
     return bool(param.dtype is torch.float32 and moment.dtype is torch.bfloat16)
 
 
-def _first_numbers(params: list[Any]) -> list[int]:
+def _first_numbers(params: list[torch.Tensor]) -> list[int]:
     """Returns the number of each parameter's first element: they count in the order of the param_groups."""
     return [0, *accumulate(param.numel() for param in params)]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+
+import torch
 
 from ...errors import ZfError
 from .eligibility import is_sharded, refuse_sparse
@@ -24,7 +25,7 @@ def total(squares: Iterable[float]) -> float:
     return math.sqrt(found) if found >= 0 else math.nan
 
 
-def norm_in_place(params: Iterable[Any]) -> float:
+def norm_in_place(params: Iterable[torch.Tensor]) -> float:
     """Returns the norm of the gradients of parameters on the CPU, read by torch's threads."""
     gradients = []
     for param in params:

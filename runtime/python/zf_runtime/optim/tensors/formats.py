@@ -36,12 +36,12 @@ def has_bf16_moments(group: dict[str, Any]) -> bool:
     return name_of(group).startswith("bf16")
 
 
-def is_split(param: Any, group: dict[str, Any]) -> bool:
+def is_split(param: torch.Tensor, group: dict[str, Any]) -> bool:
     """Returns whether a parameter is the high half of its master."""
     return name_of(group).endswith("split") and param.dtype is torch.bfloat16
 
 
-def number_of(param: Any, group: dict[str, Any]) -> int:
+def number_of(param: torch.Tensor, group: dict[str, Any]) -> int:
     """Returns zf_tensor.format of a parameter. Raises ZfError for fp16 parameters in another format than fp32."""
     if name_of(group) == "fp32":
         return 0
@@ -51,7 +51,7 @@ def number_of(param: Any, group: dict[str, Any]) -> int:
     return (abi.STATE_BF16 if has_bf16_moments(group) else 0) + (abi.STATE_SPLIT if is_split(param, group) else 0)
 
 
-def low_bits(param: Any, master: Any) -> Any:
+def low_bits(param: torch.Tensor, master: torch.Tensor) -> torch.Tensor:
     """Returns what a split master has besides its parameter. Where the parameter is not the rounded master, it wins:
     the bits are 0."""
     bits = master.to(torch.float32).view(torch.int32)
@@ -59,7 +59,7 @@ def low_bits(param: Any, master: Any) -> Any:
     return torch.where(high == param.detach().view(torch.int16), bits, 0).to(torch.int16)
 
 
-def usable_low(param: Any, entry: dict[str, Any]) -> Any:
+def usable_low(param: torch.Tensor, entry: dict[str, Any]) -> torch.Tensor | None:
     """Returns the low bits in an entry of a state, or None if it has none. torch's own load_state_dict() makes numbers
     of the parameter's type of them: then they are lost, and a warning says so."""
     low = entry.get("low")
@@ -73,7 +73,7 @@ def usable_low(param: Any, entry: dict[str, Any]) -> Any:
     return low
 
 
-def master_of(param: Any, low: Any) -> Any:
+def master_of(param: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
     """Returns the fp32 master of a split one, as the engine joins it."""
     joined = ((param.detach().view(torch.int16).to(torch.int32) << 16) + low.to(torch.int32)).view(torch.float32)
     return torch.where(joined.isnan(), param.detach().to(torch.float32), joined)

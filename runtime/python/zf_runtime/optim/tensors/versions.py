@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 
-def raise_versions(tensors: list[Any]) -> None:
+def raise_versions(tensors: list[torch.Tensor]) -> None:
     """Tells autograd that tensors change: a graph over their old values is refused."""
     try:
         torch.autograd.graph.increment_version(tensors)
