@@ -31,12 +31,19 @@ std::filesystem::path find_folder_of_this_library() noexcept try {
 /// then (LD_LIBRARY_PATH=.), and programs change theirs.
 const std::filesystem::path kFolderOfThisLibrary = find_folder_of_this_library();
 
+/// The working directory of then, to which a relative ZF_OPTIMIZER belongs; an empty path if there is none.
+const std::filesystem::path kFolderAtLoad = [] {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}();
+
 }  // namespace
 
 std::filesystem::path find_worker_program(const Environment& environment) {
   if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
-    if (is_program(*named)) return std::filesystem::absolute(*named).lexically_normal();
-    throw AbiError(ZF_ERROR_WORKER, format_text("ZF_OPTIMIZER={} is not an executable file", *named),
+    const auto path = (kFolderAtLoad / *named).lexically_normal();
+    if (is_program(path)) return path;
+    throw AbiError(ZF_ERROR_WORKER, format_text("ZF_OPTIMIZER={} is not an executable file", path.string()),
                    "set it to the path of zf-optimizer, or unset it");
   }
   if (kFolderOfThisLibrary.empty())

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -42,10 +43,14 @@ class Page {
 std::vector<std::string> try_system_calls() {
   std::vector<std::string> refused;
   // A policy is a thread's own, so the one of this thread stays as it is.
-  std::thread([&] {
-    if (auto refusal = set_thread_memory_policy(MemoryPolicy::preferred, {}))
-      refused.push_back(std::move(*refusal));
-  }).join();
+  try {
+    std::thread([&] {
+      if (auto refusal = set_thread_memory_policy(MemoryPolicy::preferred, {}))
+        refused.push_back(std::move(*refusal));
+    }).join();
+  } catch (const std::system_error& error) {
+    throw Error(Exit::runtime_error, format_text("cannot start a thread: {}", error.what()), kTaskLimitHint);
+  }
   const Page page;
   if (auto refusal = set_range_memory_policy(MemoryPolicy::preferred, {}, page.start(), page.bytes())) {
     refused.push_back(std::move(*refusal));

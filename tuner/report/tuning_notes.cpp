@@ -3,6 +3,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "plan/period.hpp"
+#include "text/units.hpp"
 
 namespace zf {
 namespace {
@@ -50,6 +51,12 @@ std::vector<std::string> notes_before_sweep(const TuningRequest& request, const 
         "the job's optimizer step is taken as {:.2f} times ours: an estimate by its bytes (step_factor in a "
         "workload file sets it)",
         *workload.step_factor));
+  }
+  const double scale = job.meter ? job.meter->scale() : 1;
+  if (const Nanoseconds copy = schedule_of(workload, scale).parameters_ns; copy != 0) {
+    notes.push_back(
+        format_text("each period includes {} for the copy of the new parameters, which no column has",
+                    print_duration(copy)));
   }
   if (!job.ranks_note.empty()) notes.push_back(job.ranks_note);
   if (recorder != nullptr) add_recorder(notes, request, *recorder);

@@ -38,21 +38,32 @@ class Library(unittest.TestCase):
         asked = self.ask(self.folder / "runtime/python")
         self.assertEqual((asked.stdout, asked.stderr), (f"{library}\n", ""))
 
-    def test_a_relative_one_finds_its_optimizer_after_a_change_of_folder(self):
-        """The loader knows the library by the path of LD_LIBRARY_PATH; programs such as Hydra's change their folder."""
-        library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
+    def open_elsewhere(self, folder: pathlib.Path, **variables: str) -> None:
+        """Loads the library, changes the folder, as Hydra does before a program begins, and opens a runtime."""
         program = textwrap.dedent(f"""
             import os
             import zf_runtime.native.library
             zf_runtime.native.library.library()
-            os.chdir("/")
+            os.chdir({str(self.folder)!r})
             zf_runtime.Runtime({support.plan()!r}, groups=[zf_runtime.Group(8)]).close()
             """)
         environment = {name: value for name, value in os.environ.items() if name != "ZF_OPTIMIZER"}
-        environment |= {"ZF_RUNTIME_LIBRARY": "./" + library.name, "PYTHONPATH": str(support.PACKAGE)}
-        asked = subprocess.run([sys.executable, "-B", "-c", program], cwd=library.parent, env=environment,
+        environment |= {"PYTHONPATH": str(support.PACKAGE)} | variables
+        asked = subprocess.run([sys.executable, "-B", "-c", program], cwd=folder, env=environment,
                                capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((asked.returncode, asked.stderr), (0, ""))
+
+    def test_a_relative_one_finds_its_optimizer_after_a_change_of_folder(self):
+        """The loader knows the library by the path of LD_LIBRARY_PATH."""
+        library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
+        self.open_elsewhere(library.parent, ZF_RUNTIME_LIBRARY="./" + library.name)
+
+    def test_a_relative_optimizer_is_that_of_the_folder_in_which_it_was_loaded(self):
+        library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
+        (self.folder / "zf-optimizer").write_text("#!/bin/sh\necho another program >&2\nexit 1\n")
+        (self.folder / "zf-optimizer").chmod(0o755)
+        self.open_elsewhere(library.parent.parent / "bin", ZF_OPTIMIZER="./zf-optimizer",
+                            ZF_RUNTIME_LIBRARY=str(library))
 
     def test_it_stays_when_it_is_closed(self):
         """Threads of an open handle run its code."""

@@ -66,6 +66,19 @@ class WholeFile(unittest.TestCase):
                     recording(self.folder / name):
                 self.fail("the job has begun")
 
+    def test_a_plan_is_not_replaced(self):
+        plan = self.folder / "plan.json"
+        plan.write_text('{\n  "schema": "zf-plan/2"\n}\n')
+        with self.assertRaisesRegex(FileExistsError, "this is a plan"):
+            write_timeline(plan)
+        self.assertIn("zf-plan/2", plan.read_text())
+
+    def test_a_folder_that_is_not_there_is_said_before_the_work(self):
+        torch = mock.MagicMock(__version__="2.13")
+        with mock.patch.dict(sys.modules, torch=torch), self.assertRaises(FileNotFoundError), \
+                recording(self.folder / "none/w.json"):
+            self.fail("the job has begun")
+
     def test_a_link_stays_and_its_target_is_replaced(self):
         (self.folder / "link").symlink_to("deep/file")
         (self.folder / "deep").mkdir()

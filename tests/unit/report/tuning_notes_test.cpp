@@ -45,6 +45,16 @@ TEST(TuningNotes, AnEstimateThatThePlanRestsOnIsSaid) {
   EXPECT_THAT(notes_before_sweep(request, job, nullptr), Not(Contains(factor))) << "the file has it";
 }
 
+TEST(TuningNotes, WhatIsInThePeriodAndInNoColumnIsSaid) {
+  TuningJob job;
+  job.workload.training.emplace();
+  const auto copy = HasSubstr("each period includes 20.0 ms for the copy of the new parameters");
+  EXPECT_THAT(notes_before_sweep({}, job, nullptr), Not(Contains(copy)));
+  job.workload.training->parameter_bytes = 20'000'000;
+  job.workload.training->copy_bytes_per_s = 1'000'000'000;
+  EXPECT_THAT(notes_before_sweep({}, job, nullptr), Contains(copy));
+}
+
 TEST(TuningNotes, WhereTheNumberOfRanksComesFromIsSaid) {
   TuningJob job;
   job.ranks_note = "2 ranks (LOCAL_WORLD_SIZE)";

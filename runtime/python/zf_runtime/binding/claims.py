@@ -4,6 +4,7 @@ the same ones. A claim is its process's, not its children's, and lasts as long a
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import os
@@ -75,7 +76,9 @@ def _folder() -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "this is no folder", folder)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise PermissionError(1, "others may write there", folder)
     return folder
 

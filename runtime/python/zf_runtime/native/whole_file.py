@@ -12,9 +12,10 @@ _MOST_LINKS = 40
 
 
 def target_of(path: str | os.PathLike[str]) -> str:
-    """Returns the path with its links followed. Raises OSError if no file can be put there: the path leads to a folder,
-    a device, a FIFO or an open file (/dev/stdout), or by a link in a folder that others may write in, made neither by
-    this user nor by the folder's owner. Call it before the work, so that no result is lost."""
+    """Returns the path with its links followed. Raises OSError if no file can be put there: the path leads to a plan, a
+    folder, a device, a FIFO or an open file (/dev/stdout), into no folder or one that this user may not write in, or by
+    a link in a folder that others may write in, made neither by this user nor by the folder's owner. Call it before the
+    work, so that no result is lost."""
     given = os.fspath(path)
     if not given:
         raise FileNotFoundError(errno.ENOENT, "the name is empty")
@@ -93,6 +94,10 @@ def _text_of_link(given: str, link: str, status: os.stat_result) -> str:
 
 
 def _need_replaceable(given: str, target: str) -> None:
+    parent = os.path.dirname(target) or "."
+    if not os.access(parent, os.W_OK | os.X_OK):
+        os.stat(parent)
+        raise PermissionError(errno.EACCES, "this user may not write in its folder", given)
     try:
         status = os.lstat(target)
     except FileNotFoundError:
@@ -101,9 +106,19 @@ def _need_replaceable(given: str, target: str) -> None:
         raise IsADirectoryError(errno.EISDIR, "this is a folder", given)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "this is not a regular file (it may be a FIFO, a socket or a device)", given)
-    folder = os.stat(os.path.dirname(target) or ".")
+    if _is_plan(target):
+        raise FileExistsError(errno.EEXIST, "this is a plan, and would be lost: give another name", given)
+    folder = os.stat(parent)
     if folder.st_mode & stat.S_ISVTX and os.geteuid() not in (0, status.st_uid, folder.st_uid):
         raise PermissionError(errno.EPERM, f"only user {status.st_uid} may replace it, in a sticky folder", given)
+
+
+def _is_plan(target: str) -> bool:
+    try:
+        with open(target, "rb") as file:
+            return b'"schema": "zf-plan/' in file.read(4096)
+    except OSError:
+        return False
 
 
 def _passes_on(target: str) -> os.stat_result | None:
