@@ -93,6 +93,20 @@ class Systems(BareTest):
     def test_debian_13_as_a_user_with_sudo(self):
         self.with_sudo("trixie")
 
+    def test_debian_12_makes_a_package_with_what_it_depends_on(self):
+        system = self.fresh("bookworm")
+        self.assert_done(system.run(f"{PLAN} && cmake --build build", timeout=2400))
+        tools = "usr/bin/dpkg-shlibdeps", "usr/bin/file"
+        with system.hidden(*tools):
+            without = system.run("cd build && cpack", timeout=300)
+        self.assertNotEqual(without.returncode, 0)
+        self.assertIn("one is missing: apt-get install dpkg-dev file", without.stderr)
+        self.assertEqual(list(system.project.glob("build/*.deb")), [])
+        made = system.run("apt-get install --yes --no-install-recommends dpkg-dev file && (cd build && cpack) && "
+                          "dpkg-deb --field build/*.deb Depends", timeout=600)
+        self.assert_done(made)
+        self.assertRegex(made.stdout.splitlines()[-1], r"libhwloc15 .*libnuma1")
+
     def test_debian_12_with_gcc_11(self):
         system = self.fresh("bookworm")
         self.assert_done(system.run("apt-get update && apt-get install --yes --no-install-recommends g++-11", 300))

@@ -38,8 +38,12 @@ done
 
 cd /guest || exit
 sh /command </dev/null >/dev/ttyS1 2>/dev/ttyS2
-echo "exit $?" >/dev/ttyS3
-# The host ends this machine when both marks have arrived: on a busy host a power-off can come before the last bytes.
+code=$?
+# The host ends this machine when both marks and the code have arrived: on a busy host a power-off can come before the
+# last bytes, and a line can be lost.
 for port in 1 2; do echo "end of output" >"/dev/ttyS$port"; done
-sleep 60
+for _ in $(seq 60); do
+  echo "exit $code" >/dev/ttyS3
+  sleep 1
+done
 poweroff -f

@@ -59,7 +59,7 @@ class Masks(CommandTest):
             "TORCHELASTIC_RUN_ID=x' 'MPI_LOCALRANKID=0 MPI_LOCALNRANKS=4'; do "
             "env $launcher taskset 0F zf-tune exec --plan plan.json -- true 2>&1 || echo exit $?; done")
         torchrun, mpich = re.findall(r"alone; (.*); or give --cpus job .*\nexit 3\n", said)
-        self.assertEqual(torchrun, "give the job more: torchrun without --numa-binding", said)
+        self.assertEqual(torchrun, "if torchrun has bound this rank, start torchrun without --numa-binding", said)
         self.assertTrue(mpich.startswith("start with mpiexec -bind-to none "), said)
 
     def test_a_bound_rank_stays_in_a_cpuset_that_shrinks_and_grows_and_a_watch_says_so(self):

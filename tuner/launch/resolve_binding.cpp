@@ -232,11 +232,14 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
                   print_cpus(seen.cpus), cpus == 1 ? "does" : "do", ranks, request.plan_path.string()),
       request.by == LaunchedBy::plugin
           ? "start with srun --cpu-bind=none" + divides  // it has no option --cpus
-          : format_text("{}{}{}", unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
-                        (too_few || (by_torchrun && unbind.empty())) && !seen.more_cpus.empty()
-                            ? format_text("give the job more: {}; or ", seen.more_cpus)
-                            : "",
-                        how_to_say_cpus(request.by))};
+          : format_text(
+                "{}{}{}", unbind.empty() ? "" : format_text("start with {}{}; or ", unbind, divides),
+                (too_few || (by_torchrun && unbind.empty())) && !seen.more_cpus.empty()
+                    ? format_text("{} {}; or ",
+                                  too_few ? "give the job more:" : "if torchrun has bound this rank, start",
+                                  seen.more_cpus)
+                    : "",
+                how_to_say_cpus(request.by))};
 }
 
 }  // namespace

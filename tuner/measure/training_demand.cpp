@@ -47,15 +47,13 @@ TrainingDemand small_training_demand(std::uint64_t params_per_rank) {
   constexpr double kLaunchesPerParam = 2520 / 0.247e9;
   constexpr double kGpuNsPerParam = 0.8 * 1116e6 / 1.543e9;
   constexpr std::uint64_t kHostBytesPerParam = 14;
-  constexpr std::uint64_t kGradientBytesPerParam = 4;
-  constexpr std::uint64_t kParameterBytesPerParam = 2;
+  constexpr std::uint64_t kCopyBytesPerParam = 2;
   const auto params = static_cast<double>(params_per_rank);
   TrainingDemand demand;
   demand.launches = static_cast<std::uint64_t>(std::max(1.0, params * kLaunchesPerParam));
   demand.launch_ns = 6000;
   demand.host_bytes = kHostBytesPerParam * params_per_rank;
-  demand.gradient_bytes = kGradientBytesPerParam * params_per_rank;
-  demand.parameter_bytes = kParameterBytesPerParam * params_per_rank;
+  demand.gradient_bytes = demand.parameter_bytes = kCopyBytesPerParam * params_per_rank;
   demand.copy_bytes_per_s = 12'000'000'000;
   demand.gpu_ns = static_cast<Nanoseconds>(params * kGpuNsPerParam);
   return demand;

@@ -10,7 +10,7 @@
 // 5. If the noise is above the accuracy, the shared home wins, unless the choice is surely faster than that.
 //
 // Why: the shortest period may be that of a step which only just hides behind training. A workload is known
-// within a factor of about 1.5 (docs/workload.md), and then such a split loses up to 50 %. Among
+// within a factor of about 1.5, and then such a split loses up to 50 %. Among
 // equals, the split is taken that leaves most to the rest of the job. The luckiest of many splits looks
 // better than it is: only visits after the choice tell. A machine on which nothing can be told apart gets the
 // home that no side can lose by.

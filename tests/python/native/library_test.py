@@ -39,11 +39,10 @@ class Library(unittest.TestCase):
         self.assertEqual((asked.stdout, asked.stderr), (f"{library}\n", ""))
 
     def open_elsewhere(self, folder: pathlib.Path, **variables: str) -> None:
-        """Loads the library, changes the folder, as Hydra does before a program begins, and opens a runtime."""
+        """Imports the package, changes the folder, as Hydra does before main(), and opens a runtime."""
         program = textwrap.dedent(f"""
             import os
-            import zf_runtime.native.library
-            zf_runtime.native.library.library()
+            import zf_runtime
             os.chdir({str(self.folder)!r})
             zf_runtime.Runtime({support.plan()!r}, groups=[zf_runtime.Group(8)]).close()
             """)
@@ -54,11 +53,10 @@ class Library(unittest.TestCase):
         self.assertEqual((asked.returncode, asked.stderr), (0, ""))
 
     def test_a_relative_one_finds_its_optimizer_after_a_change_of_folder(self):
-        """The loader knows the library by the path of LD_LIBRARY_PATH."""
         library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
         self.open_elsewhere(library.parent, ZF_RUNTIME_LIBRARY="./" + library.name)
 
-    def test_a_relative_optimizer_is_that_of_the_folder_in_which_it_was_loaded(self):
+    def test_a_relative_optimizer_is_that_of_the_folder_of_the_import(self):
         library = pathlib.Path(os.environ["ZF_RUNTIME_LIBRARY"]).resolve()
         (self.folder / "zf-optimizer").write_text("#!/bin/sh\necho another program >&2\nexit 1\n")
         (self.folder / "zf-optimizer").chmod(0o755)

@@ -68,7 +68,7 @@ class WholeFile(unittest.TestCase):
 
     def test_a_plan_is_not_replaced(self):
         plan = self.folder / "plan.json"
-        plan.write_text('{\n  "schema": "zf-plan/2"\n}\n')
+        plan.write_text('{"made":[' + '"", ' * 2000 + '""],"schema":"zf-plan/2"}')
         with self.assertRaisesRegex(FileExistsError, "this is a plan"):
             write_timeline(plan)
         self.assertIn("zf-plan/2", plan.read_text())

@@ -31,9 +31,9 @@ const fs::path kWorkload = fs::path(ZF_SOURCE_DIR) / "configs" / "workloads" / "
 
 /// Counts of one half, by which it is judged.
 struct Tally {
-  int signs = 0;  ///< comparisons with a spread that excludes 0, or without one
-  int right_signs =
-      0;  ///< of these, with those that are within 5 %: the model cannot tell two splits apart then
+  int signs = 0;        ///< comparisons with a spread that excludes 0, or without one
+  int right_signs = 0;  ///< of these
+  int small_signs = 0;  ///< wrong ones within 5 %: the model cannot tell two splits apart then
   int comparisons = 0;
   int near_gains = 0;  ///< inside the spread of the reports, or within a factor 1.5
   int points = 0;
@@ -104,15 +104,16 @@ void compare(const json& source, Tally& tally) {
     const double factor = std::log(simulated) / std::log(found);
     const bool is_near = (simulated >= low && simulated <= high) || (factor >= 1 / 1.5 && factor <= 1.5);
     tally.signs += has_sign;
-    tally.right_signs += has_sign && (is_right || is_small);
+    tally.right_signs += has_sign && is_right;
+    tally.small_signs += has_sign && !is_right && is_small;
     ++tally.comparisons;
     tally.near_gains += is_near;
     std::cout << format_text("  {}: measured {:+.1f} % ({:+.1f} to {:+.1f}), simulated {:+.1f} %{}{}\n",
                              row.at("what").get<std::string>(), 100 * (found - 1), 100 * (low - 1),
                              100 * (high - 1), 100 * (simulated - 1),
-                             is_right   ? ""
-                             : is_small ? ", other sign within 5 %"
-                                        : ", wrong sign",
+                             is_right                ? ""
+                             : !has_sign || is_small ? ", other sign"
+                                                     : ", wrong sign",
                              is_near ? "" : ", far");
   }
 }
@@ -179,7 +180,8 @@ TEST(Measured, TheModelAgreesWithTheHalfThatCorrectedIt) {
 
 TEST(Measured, TheModelAgreesWithTheSignsOfTheHalfThatOnlyJudgesIt) {
   const Tally tally = tally_of("judge");
-  EXPECT_EQ(tally.right_signs, tally.signs);
+  EXPECT_GE(tally.right_signs, 3);
+  EXPECT_EQ(tally.right_signs + tally.small_signs, tally.signs);
   EXPECT_EQ(tally.signs, 4);
   EXPECT_GE(tally.near_gains, 2);
   EXPECT_GE(5 * tally.near_points, 4 * tally.points);

@@ -107,8 +107,7 @@ TEST(SimulatedMeter, TheSameSeedGivesTheSameSamplesAndAnotherOnesOthers) {
 TEST(SimulatedModel, ThePeriodIsThatOfTheMode) {
   Workload workload = workload_named("qwen2.5-3b-2gpu.json");
   workload.update_interval = 1;
-  workload.training->gpu_ns /= 4;  // neither side hides the other, and no copy hides both
-  workload.training->gradient_bytes /= 4;
+  workload.training->gpu_ns /= 4;  // neither side hides the other
   workload.training->parameter_bytes = 0;
   std::map<Mode, double> periods;
   for (const Mode mode : {Mode::overlap, Mode::exact, Mode::backward, Mode::wait}) {

@@ -30,8 +30,8 @@ class Moves(NamedTuple):
 
 
 def run_apart(main: Callable[[], None]) -> None:
-    """Calls a function in a thread of its own, and waits until that thread has ended. join() returns a moment before:
-    who looks then counts it."""
+    """Calls a function in a thread of its own, and waits until that thread has ended. join() returns a moment before,
+    and a list of threads would have it then."""
     thread = threading.Thread(target=main, name="zf-bind")
     thread.start()
     thread.join()

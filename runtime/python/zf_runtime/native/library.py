@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
@@ -18,6 +19,16 @@ NAME = "libzf_runtime.so"
 SONAME = NAME + ".0"
 
 
+def _working_folder() -> str:
+    with contextlib.suppress(OSError):  # it may have been removed
+        return os.getcwd()
+    return ""
+
+
+# At import. Programs change theirs later, as Hydra does; a relative path in the environment belongs to this one.
+_FOLDER = _working_folder()
+
+
 def _candidates() -> Iterator[str]:
     """Yields the places to look in, in order: the build folder of the source tree that contains the package (pip
     install -e), the prefix that it was installed to, and where the system's loader finds it."""
@@ -32,6 +43,9 @@ def _candidates() -> Iterator[str]:
 
 
 def _load() -> ctypes.CDLL:
+    for name in ("ZF_RUNTIME_LIBRARY", "ZF_OPTIMIZER"):
+        if "/" in (path := os.environ.get(name, "")):
+            os.environ[name] = os.path.join(_FOLDER, path)
     wish = os.environ.get("ZF_RUNTIME_LIBRARY")
     tried = []
     for path in [wish] if wish else _candidates():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import stat
@@ -115,9 +116,9 @@ def _need_replaceable(given: str, target: str) -> None:
 
 def _is_plan(target: str) -> bool:
     try:
-        with open(target, "rb") as file:
-            return b'"schema": "zf-plan/' in file.read(4096)
-    except OSError:
+        with open(target, encoding="utf-8") as file:
+            return str(json.load(file)["schema"]).startswith("zf-plan/")
+    except (OSError, ValueError, TypeError, LookupError):
         return False
 
 

@@ -308,7 +308,7 @@ class OverlapEngine:
     def _reduced(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
         """Takes gradients that DDP has averaged."""
         live = self.opened
-        if live is None:
+        if live is None or not live.is_here:
             return
         of = live.arena.of
         pairs = [(of[param], gradient) for param, gradient in zip(params, gradients)

@@ -241,8 +241,8 @@ class Overlap:
         return done if graphs.now() != turn.first_node else done + self._release(turn)
 
     def _release(self, turn: Turn) -> list[Place]:
-        """Lets go of all that is sent already, and returns it. No node of autograd was built since the step: so no
-        forward has read anything unseen, and what follows costs nothing."""
+        """Lets go of all that is sent already, and returns it. This thread has built no node of autograd since the
+        step: so no forward of it has read anything unseen, and what follows costs nothing."""
         found = []
         for share in turn.shares[turn.released:]:
             if not share.sent.is_set or turn.error is not None or not share.event.is_done():
