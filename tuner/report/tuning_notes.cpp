@@ -52,14 +52,14 @@ std::vector<std::string> notes_before_sweep(const TuningRequest& request, const 
         "workload file sets it)",
         *workload.step_factor));
   }
+  if (!job.ranks_note.empty()) notes.push_back(job.ranks_note);
+  if (recorder != nullptr) add_recorder(notes, request, *recorder);
   const double scale = job.meter ? job.meter->scale() : 1;
   if (const Nanoseconds copy = schedule_of(workload, scale).parameters_ns; copy != 0) {
     notes.push_back(
         format_text("each period includes {} for the copy of the new parameters, which no column has",
                     print_duration(copy)));
   }
-  if (!job.ranks_note.empty()) notes.push_back(job.ranks_note);
-  if (recorder != nullptr) add_recorder(notes, request, *recorder);
   return notes;
 }
 
