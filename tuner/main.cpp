@@ -142,7 +142,10 @@ Exit run(std::vector<std::string> words) {
   }
   if (first == "--version" || first == "-V") return print_version();
   if (first == "--help" || first == "-h" || first == "help") {
-    if (words.size() > 1 && !words[1].starts_with('-')) return run({words[1], "--help"});
+    for (const Command& command : all_commands())
+      if (std::find(words.begin() + 1, words.end(), command.spec.name) != words.end())
+        return run({command.spec.name, "--help"});
+    if (words.size() == 2 && !words[1].starts_with('-')) return run({words[1], "--help"});
     zf::print_stdout("{}", overview());
     return Exit::done;
   }

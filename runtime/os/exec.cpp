@@ -24,8 +24,12 @@ int exec_or_errno(const std::vector<std::string>& command) {
 
 void exec_or_throw(const std::vector<std::string>& command) {
   const int error = exec_or_errno(command);
+  const std::string& name = command.front();
+  const bool is_here =
+      error == ENOENT && name.find('/') == std::string::npos && ::access(name.c_str(), F_OK) == 0;
   throw Error(error == ENOENT ? Exit::not_found : Exit::cannot_execute,
-              format_text("{}: {}", command.front(), errno_text(error)));
+              format_text("{}: {}", name, is_here ? "is not in PATH" : errno_text(error)),
+              is_here ? format_text("write ./{} for the one in this folder", name) : "");
 }
 
 int exec_or_exit_code(const std::vector<std::string>& command) {

@@ -71,6 +71,8 @@ class Completions(CommandTest):
         self.assert_offered({"split"}, "bench", "--state", "s")
         self.assert_offered(states, "fit", "--params", "7B", "--state", "")
         self.assert_offered({"json"}, "probe", "-f", "j")
+        self.assert_offered({"1", "2", "3"}, "fit", "--stage", "")
+        self.assert_offered({"keep"}, "--plan", "plan.json", "exec", "--omp", "k")
         self.assert_offered({"torchrun", "taskset"}, "export", "--for", "t")
         self.assert_offered(set(), "plan", "--ranks", "")
 
@@ -93,7 +95,7 @@ class Completions(CommandTest):
 
     def test_files_where_a_file_is_due(self):
         for words in (("explain", ""), ("explain", "--plan", ""), ("exec", "-q", ""), ("exec", "plan.json", "--", ""),
-                      ("exec", "cat", ""), ("tune", "-o", ""), ("fit", "--model", "")):
+                      ("exec", "cat", ""), ("tune", "-o", ""), ("fit", "--model", ""), ("--plan", "")):
             for shell in (self.in_bash, self.in_zsh, self.in_fish):
                 with self.subTest(shell=shell.__name__, words=words):
                     self.assertEqual({name.rstrip("/") for name in shell("zf-tune", *words)}, {"plan.json", "folder"})

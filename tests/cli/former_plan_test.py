@@ -162,6 +162,17 @@ class FormerPlan(CommandTest):
                 self.assertIn("plan.json: this file is a plan, and would be lost; name another file", result.stderr)
                 self.assertEqual(self.text("plan.json"), before)
 
+    def test_samples_of_a_sweep_are_not_replaced_by_something_else(self):
+        self.make_plan(*NODE, name="other.json")
+        kept = '{"schema":"zf-samples/5","by":"zf-tune"}\n'
+        (self.folder / "s.jsonl").write_text(kept)
+        for option in ("--samples", "--report"):
+            with self.subTest(option=option):
+                result = self.run_tune("explain", option, "s.jsonl", "other.json")
+                self.assert_exit(result, USAGE)
+                self.assertIn("s.jsonl: this file has the samples of a sweep, and would be lost", result.stderr)
+                self.assertEqual(self.text("s.jsonl"), kept)
+
     def test_publish_moves_nothing(self):
         self.make_measured("made.json")
         name = self.read_plan("made.json")["machine"]["fingerprint"]

@@ -49,6 +49,8 @@ class Limits(CommandTest):
 
     def test_little_data(self):
         self.assert_named(resource.RLIMIT_DATA, [1 << bits for bits in range(18, 31)], "ulimit -d", *MEASURED)
+        result = self.run_tune("doctor", preexec_fn=limited(resource.RLIMIT_DATA, 7 << 20))
+        self.assert_refused(result, RUNTIME_ERROR, "cannot start a thread")
 
     def test_data_too_small_to_start(self):
         """glibc 2.41's loader crashes between 384 and 391 KiB, before it runs anything of the program."""

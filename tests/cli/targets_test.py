@@ -28,6 +28,7 @@ WRITERS = {
     "trial -o": (*TRIAL, "-q", "-o", "{}", *JOB),
     "record -o": ("record", "-q", "-o", "{}", *RECORD),
     "explain --report": ("explain", "made.json", "--report", "{}"),
+    "explain --samples": ("explain", "made.json", "--samples", "{}"),
     "export -o": ("export", "made.json", "-q", "--for", "env", "-o", "{}"),
     "publish --to": ("publish", "--plans", "plans", "--to", "{}"),
 }
@@ -36,7 +37,7 @@ KEPT = {
     "x.json.samples.jsonl": (*SIMULATED, "-q", "-o", "x.json"),
     "x.json.trial.json": (*TRIAL, "-q", "-o", "x.json", *JOB),
 }
-BEGINS = {"report": "<!doctype html>", "record": "{", "export": "export "}
+BEGINS = {"samples": "candidate,split,", "report": "<!doctype html>", "record": "{", "export": "export "}
 
 
 def kind_of(path: pathlib.Path) -> tuple:

@@ -72,7 +72,7 @@ class Usage(CommandTest):
                 self.assertIn("--help", result.stdout)
 
     def test_help_with_a_command_is_that_command_s(self):
-        for words in (("help", "exec"), ("--help", "exec"), ("-h", "exec")):
+        for words in (("help", "exec"), ("--help", "exec"), ("-h", "exec"), ("--plan", "p.json", "help", "exec")):
             self.assertEqual(self.run_tune(*words).stdout, self.run_tune("exec", "--help").stdout)
         self.assert_refused(self.run_tune("help", "exce"), USAGE, 'there is no command "exce"; did you mean exec?')
 
@@ -268,6 +268,11 @@ class Mistyped(CommandTest):
         result = self.run_tune("exec", "--force", "-q", "-p", "no.json", "pyhton")
         self.assert_exit(result, 127)
         self.assertEqual(result.stderr, "zf-tune: pyhton: No such file or directory\n")
+        (self.folder / "here.py").touch()
+        result = self.run_tune("exec", "--force", "-q", "-p", "no.json", "here.py")
+        self.assert_exit(result, 127)
+        self.assertEqual(result.stderr,
+                         "zf-tune: here.py: is not in PATH; write ./here.py for the one in this folder\n")
 
     def test_version_may_follow_an_option(self):
         result = self.run_tune("-q", "--version")

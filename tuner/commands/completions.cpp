@@ -66,6 +66,18 @@ const OptionSpec* option_before_value(const CommandSpec& spec, std::string_view 
   return option != nullptr && !option->value.empty() ? option : nullptr;
 }
 
+/// Takes --plan and its value from before the command. Returns whether the value is what is being typed.
+bool take_leading_plan(std::vector<std::string>& words) {
+  if (words.empty()) return false;
+  const bool one_word = words.front().starts_with("--plan=");
+  if (!one_word && words.front() != "--plan" && words.front() != "-p") return false;
+  words.erase(words.begin());
+  if (one_word) return false;
+  if (words.empty()) return true;
+  words.erase(words.begin());
+  return false;
+}
+
 }  // namespace
 
 std::string completions(const std::vector<CommandSpec>& commands, std::vector<std::string> words) {
@@ -73,6 +85,7 @@ std::string completions(const std::vector<CommandSpec>& commands, std::vector<st
   std::erase(words, "=");  // bash divides --mode=wait into three words
   const std::string typed = words.back();
   words.pop_back();
+  if (take_leading_plan(words)) return kFiles;
   if ((words.empty() && !typed.starts_with('-')) || words == std::vector<std::string>{"help"})
     return command_lines(commands, typed);
 

@@ -101,8 +101,8 @@ std::vector<OptionSpec> fit_job_options() {
        all_names<StepMethod>()},
       {"stage", 0, "N",
        "stage of ZeRO, 1 to 3; with native: its partitions on zf-optimizer (default: 2 with DeepSpeed's own, "
-       "3 "
-       "with superoffload, none with native; e.g. 3)"},
+       "3 with superoffload, none with native; e.g. 3)",
+       "1, 2, 3"},
       {"mode", 0, "NAME",
        "how the step overlaps training: " + all_names<Mode>() + " (default: wait, superoffload: backward)",
        all_names<Mode>()},

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -17,6 +19,16 @@
 #include "report/report.hpp"
 
 namespace zf {
+namespace {
+
+bool starts_as_samples(const std::filesystem::path& path) {
+  constexpr std::string_view kHead = R"({"schema":"zf-samples/)";
+  std::string head(kHead.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head == kHead;
+}
+
+}  // namespace
 
 OutputFile::OutputFile(std::string_view path, std::string_view flag) : name_(path) {
   if (is_stdout()) return;
@@ -45,12 +57,16 @@ void OutputFile::write(std::string_view text) const {
 void need_no_plan(const std::filesystem::path& path, std::string_view flag) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return;
-  try {
-    load_plan(path);
-  } catch (const Error&) {
-    return;
+  std::string what = "has the samples of a sweep";
+  if (!starts_as_samples(path)) {
+    try {
+      load_plan(path);
+    } catch (const Error&) {
+      return;
+    }
+    what = "is a plan";
   }
-  throw Error(Exit::usage, format_text("{} {}: this file is a plan, and would be lost", flag, path.string()),
+  throw Error(Exit::usage, format_text("{} {}: this file {}, and would be lost", flag, path.string(), what),
               "name another file");
 }
 

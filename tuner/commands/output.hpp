@@ -34,7 +34,8 @@ class OutputFile {
   std::filesystem::path path_;
 };
 
-/// Throws Error(usage) if the file is a plan: something else is about to take its name.
+/// Throws Error(usage) if the file is a plan, or has the samples of a sweep: something else is about to take
+/// its name.
 void need_no_plan(const std::filesystem::path& path, std::string_view flag);
 
 class PlanOutput {

@@ -98,6 +98,12 @@ class Claims(BoundProcess):
             os.chown(folder, 65534, 65534)
             self.assertIn("others may write there", self.bind_too()["notes"][0])
 
+    def test_a_file_where_the_folder_should_be_is_named_and_binds(self):
+        (self.folder / "claims").touch()
+        said = self.bind_too()
+        self.assert_bound(said, HOME)
+        self.assertIn(f"is not known: {self.folder}/claims: this is no folder; set ZF_CLAIMS", said["notes"][0])
+
     def test_a_lock_that_is_never_given_back_is_named(self):
         """Its holder may be stopped in the middle of a look."""
         holder = self.hold(BINDS + "import fcntl\nlock = open(os.environ['ZF_CLAIMS'] + '/lock', 'w')\n"

@@ -47,6 +47,12 @@ class Arguments(unittest.TestCase):
                 with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, f"{name} is {value} s"):
                     self.open(**{name: value})
 
+    def test_a_path_with_a_zero_byte(self):
+        runtime = self.open()
+        for call in (runtime.export_state, runtime.import_state):
+            with self.subTest(call=call.__name__), self.assertRaisesRegex(ValueError, "has a zero byte"):
+                call("state\0.zf")
+
     def test_what_the_c_types_hold_is_taken(self):
         runtime = self.open(rank=Index(0), spin_us=2**31 - 1, max_restarts=2**31 - 1, chunk_bytes=2**64 - 1,
                             start_timeout=2**70, close_timeout=float("inf"))
