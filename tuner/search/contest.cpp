@@ -15,8 +15,12 @@
 namespace zf {
 namespace {
 
-constexpr double kSlowestPart = 0.1;    // of the roofline: a slower step is not believed
-constexpr double kUnknownAccuracy = 1;  // stands for an unbounded interval
+/// A step slower than this part of the roofline is not believed: the process was stopped, or the machine
+/// asleep. No simulated machine does so; with 0 no figure of `regret 3 2` changes.
+constexpr double kSlowestPart = 0.1;
+/// Stands for an unbounded interval. Only printed.
+constexpr double kUnknownAccuracy = 1;
+/// The quantile of the normal distribution that an interval of 95 % has. A definition.
 constexpr double kNormal95 = 1.96;
 
 /// Summarizes a candidate by its samples of the search, of which `times` are the fitted times.

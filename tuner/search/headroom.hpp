@@ -10,9 +10,9 @@
 
 namespace zf {
 
-/// The loss that headroom allows, relative.
+/// The loss that headroom allows, relative. A definition: every text says 5 %.
 inline constexpr double kHeadroomLoss = 0.05;
-/// Headroom is not looked for beyond this factor.
+/// Headroom is not looked for beyond this factor: no job differs so much from its workload.
 inline constexpr double kMostHeadroom = 16;
 
 /// Returns how much longer the period of the chosen candidate would be than the best measured one's,

@@ -10,7 +10,7 @@ namespace zf {
 namespace {
 
 /// With --for deepspeed, the share of the budget for the restricted sweep, and as much again for the free
-/// one.
+/// one: both choices are looked for equally well. What is left compares the two. `regret` does not use it.
 constexpr double kRestrictedShare = 0.4;
 
 /// Returns the pools of a shared home that the plan may have.
