@@ -82,6 +82,7 @@ class Case(unittest.TestCase):
         warnings.filterwarnings("default", module="torch")
         warnings.filterwarnings("default", category=DeprecationWarning)
         warnings.filterwarnings("default", category=FutureWarning)
+        warnings.filterwarnings("error", message="zf_runtime")
 
     def expect_torch_steps(self):
         warnings.filterwarnings("ignore", message="zf_runtime")

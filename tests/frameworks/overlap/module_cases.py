@@ -180,7 +180,7 @@ class OneClass(case.AdamWTest):
                     self.assertTrue(torch.equal(back.state[ours][name], own.state[theirs][name]), name)
 
     def test_scaled_gradients_of_fp16_are_not_rounded(self):
-        """The products are subnormal in fp16. torch steps the second parameter: its gradient has other strides."""
+        """The products are subnormal in fp16. The second gradient has other strides. torch steps with amsgrad."""
         warnings.filterwarnings("ignore", message="zf_runtime.AdamW: .* stepped by torch's own")
         for more in ({}, {"maximize": True}, {"amsgrad": True}):
             generator = torch.Generator().manual_seed(4)

@@ -150,7 +150,7 @@ class InPlaceEngine:
         line = torch_fallback.message(type(self._optimizer).__name__, reasons, total)
         if line not in self._said:
             self._said.add(line)
-            warnings.warn(line, stacklevel=7)  # past the wrappers of torch around step()
+            warnings.warn(line, stacklevel=8)  # past the wrappers of torch around step()
 
     def timeline(self) -> list[Any]:
         return []

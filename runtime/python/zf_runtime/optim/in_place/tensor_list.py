@@ -13,7 +13,16 @@ import torch
 from ...errors import ZfError
 from ...native import local_calls
 from ..tensors import formats
-from ..tensors.eligibility import TYPES, is_sharded, placed, plain_tensors, refuse_device, refuse_sparse, unsteppable
+from ..tensors.eligibility import (
+    TYPES,
+    is_sharded,
+    laid_as,
+    placed,
+    plain_tensors,
+    refuse_device,
+    refuse_sparse,
+    unsteppable,
+)
 from .columns import Columns
 from .parts import Counts, Parts, can_be_raised
 from .torch_fallback import has_master
@@ -193,6 +202,9 @@ class TensorList:
         reason, tensors = plain_tensors(param, placed(param.grad, param), moments)
         if reason:
             return reason, False
+        if tensors[0] is param:  # else a shard: its DTensor knows the strides
+            _lay_as(param, tensors[2:])
+        tensors[1] = laid_as(tensors[0], tensors[1])
         p, g, m, v = tensors[:4]
         reason = unsteppable(p, g, tensors[2:])
         if reason:
@@ -217,7 +229,7 @@ class TensorList:
                               (parts.p, (tensors[4] if half else p).data_ptr()),
                               (parts.copy, p.data_ptr() if half else 0), (parts.count, count.data_ptr())):
             column.append(value)
-        return "", (p is param and type(param.grad) is torch.Tensor
+        return "", (p is param and type(param.grad) is torch.Tensor and g is param.grad
                     and (p.is_contiguous() or all(t.stride() == p.stride() for t in (g, m, v))))
 
     def _slot(self, count: Any) -> int:
@@ -233,6 +245,13 @@ def _zeros(param: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if type(local) is torch.Tensor and local.device.type == "cpu" and size >= PLACED_BYTES:
         local_calls.engine().place(local.data_ptr(), size)
     return made.zero_()
+
+
+def _lay_as(param: torch.Tensor, moments: list[torch.Tensor]) -> None:
+    """Lays moments out as their parameter, such as after model.to(memory_format=...). They stay the same tensors."""
+    for moment in moments:
+        if (laid := laid_as(param, moment)) is not moment:
+            moment.data = laid
 
 
 def _is_narrow(param: torch.Tensor, moment: torch.Tensor) -> bool:

@@ -91,11 +91,18 @@ def _laid_out_otherwise(p: Any, g: Any, moments: list[Any]) -> str:
         return "with gaps in their memory"
     if p.numel() > 0 and any(t.data_ptr() == 0 or t.data_ptr() % t.element_size() for t in (p, g, *moments)):
         return "without memory, or at odd addresses in it"
-    if _strides(g) != _strides(p):
-        return "with gradients of other strides"
     if any(_strides(t) != _strides(p) for t in moments):
         return "with moments of other strides"
     return ""
+
+
+def laid_as(param: Any, tensor: Any) -> Any:
+    """Returns a tensor with its elements in memory in the order of a parameter's: itself, or a copy. It stays as it is
+    if the parameter has gaps."""
+    if (tensor.shape != param.shape or not param.layout is tensor.layout is torch.strided
+            or _strides(tensor) == _strides(param) or not _dense(param)):
+        return tensor
+    return torch.empty_like(param, dtype=tensor.dtype, memory_format=torch.preserve_format).copy_(tensor)
 
 
 def _strides(tensor: Any) -> list[int]:
