@@ -295,7 +295,7 @@ LOOKS = {
     "a distance that reads it": lambda c: [F.triplet_margin_with_distance_loss(
         c.x, c.x * 0.5, c.x.flip(0), distance_function=lambda a, b: ((a - b) @ c.w.t()).square().sum(1)).detach()],
     "a dispatch mode that reads it": lambda c: [with_mode(DispatchReading(c.row), lambda: c.x * 2), c.row.seen],
-    **({} if torch.__version__ < "2.5" else {"a hook for saved tensors": in_hook}),
+    "a hook for saved tensors": in_hook,
 }
 
 

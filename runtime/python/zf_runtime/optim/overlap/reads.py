@@ -48,7 +48,7 @@ _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _OPERATIONS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 _PARAMETER = torch.nn.Parameter
-_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)  # torch 2.4 has it not
+_autograd = torch._C._autograd
 _CALL = operator.methodcaller("__call__")
 
 
@@ -197,9 +197,24 @@ def _runs_other_code(func: Any, types: Sequence[Any]) -> bool:
     if types and any(getattr(kind.__torch_function__, "__func__", kind.__torch_function__) not in _OF_TORCH
                      for kind in types):
         return True
-    if torch._C._len_torch_dispatch_stack() or ((hooks := _top_hooks(True)) and not _is_of_torch(hooks[0])):
+    if torch._C._len_torch_dispatch_stack() or ((hooks := _saving_hooks(True)) and not _is_of_torch(hooks[0])):
         return True
     return isinstance(func, _OPERATIONS) and not str(func).startswith(("aten.", "prims.", "profiler."))
+
+
+def _some_hooks(_: bool) -> tuple[None] | None:
+    """Tells of hooks for saved tensors in torch 2.4, where they do not show, but cannot be disabled."""
+    if _autograd._saved_tensors_hooks_is_enabled():
+        try:
+            _autograd._saved_tensors_hooks_disable("")
+        except RuntimeError:
+            return (None,)
+        finally:
+            _autograd._saved_tensors_hooks_enable()
+    return None
+
+
+_saving_hooks = getattr(_autograd, "_top_saved_tensors_default_hooks", _some_hooks)
 
 
 def _is_of_torch(hook: Any) -> bool:
