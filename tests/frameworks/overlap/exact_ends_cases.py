@@ -84,6 +84,25 @@ class Refused(Case):
                 backward(kept)
             optimizer.synchronize()
 
+    def test_what_another_thread_has_read_although_all_is_sent_since(self):
+        """The next use in the training thread lets go of nothing but what it uses."""
+        model = make_model()
+        optimizer = self.ours(model.parameters(), "exact")
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            for step in range(2):
+                threads.submit(time.sleep, 0).result()  # the thread is there when step() is called
+                loss_of(model, step).backward()
+                pid = optimizer.runtime.stats().worker_pid
+                os.kill(pid, signal.SIGSTOP)
+                optimizer.step()
+                kept = threads.submit(model[2].bias.sum).result()
+                os.kill(pid, signal.SIGCONT)
+                optimizer._engine.opened.overlap.turn.ended.wait(20)
+                model[0].weight.sum()
+                with self.assertRaisesRegex(ZfError, r"of shape \(7,\) got a gradient.*synchronize"):
+                    threads.submit(kept.backward).result()
+                optimizer.synchronize()
+
     def test_a_write_that_nobody_sees_while_the_step_is_running(self):
         """Through an array that the program keeps: it stays, as the warning says."""
         model = make_model()

@@ -11,16 +11,15 @@ from typing import Any
 import torch
 
 from ...errors import ZfError
-from ..tensors.streams import COPIES, Device, device_of
+from ..tensors.streams import Device, device_of
 from .arena import Arena, Place, refuse
 from .gates import Order
 from .gradients import Gradients
 from .reads import Reads
 from .shared_memory import refuse_shared
 from .timeline import Timeline
-from .turn import FOLLOWER, Overlap, Share
+from .turn import OUR_THREADS, Overlap, Share
 
-OUR_THREADS = (FOLLOWER, COPIES)
 Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
 
 

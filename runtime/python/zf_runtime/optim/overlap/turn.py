@@ -26,12 +26,13 @@ from ...native.scalars import Scalars
 from ..tensors.hashing import kind
 from ..tensors.latch import Latch
 from ..tensors.priority import yield_to_the_job
-from ..tensors.streams import REACHED, Device, Event, Reading, Stream
+from ..tensors.streams import COPIES, REACHED, Device, Event, Reading, Stream
 from . import graphs
 from .arena import Arena, Place
 from .timeline import Timeline
 
 FOLLOWER = "zf-follower"
+OUR_THREADS = (FOLLOWER, COPIES)
 _LOOK_S = 0.2  # how often a wait looks whether the follower still lives
 _FORK_S = 60.0  # how long a fork waits at most
 
@@ -61,6 +62,7 @@ class Turn:
         nothing is sent before `publishing` is set."""
         self.number = number
         self.first_node = graphs.now()  # of autograd, that is built since
+        self.is_alone = _is_alone()
         self.shares = shares
         self.places = [place for share in shares for place in share.places]
         self.share_of = {id(place): share for share in shares for place in share.places}
@@ -186,6 +188,12 @@ class Follower:
         return stream.sent(place.values, place.param)
 
 
+def _is_alone() -> bool:
+    """Returns whether the program has no other Python thread than the calling one."""
+    own = threading.current_thread()
+    return all(thread is own or thread.name in OUR_THREADS for thread in threading.enumerate())
+
+
 _followers: weakref.WeakSet[Follower] = weakref.WeakSet()
 
 
@@ -242,9 +250,11 @@ class Overlap:
 
     def _release(self, turn: Turn) -> list[Place]:
         """Lets go of all that is sent already, and returns it. This thread has built no node of autograd since the
-        step: so no forward of it has read anything unseen, and what follows costs nothing."""
-        found = []
-        for share in turn.shares[turn.released:]:
+        step, and no other thread of the program is there: so no forward has read anything unseen, and what follows
+        costs nothing."""
+        found: list[Place] = []
+        turn.is_alone = turn.is_alone and _is_alone()
+        for share in turn.shares[turn.released:] if turn.is_alone else ():
             if not share.sent.is_set or turn.error is not None or not share.event.is_done():
                 break
             turn.released += 1
