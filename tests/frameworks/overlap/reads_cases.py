@@ -260,7 +260,7 @@ class Modes(Case):
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_model_that_is_compiled_for_the_first_time_before_a_step_or_while_it_is_under_way(self):
-        def program(mode, begins):
+        def program(mode, begins, resets):
             forget_compiled()
             compilations, found, model = [], [], make_model()
 
@@ -269,18 +269,23 @@ class Modes(Case):
                 return graph.forward
 
             optimizer = self.ours(model.parameters(), mode)
-            scaled = torch.compile(lambda inputs: model(inputs) * 1, backend=backend)
+            used = model
             for step in range(5):
                 optimizer.zero_grad()
-                loss = loss_of(model if step < begins else scaled, step)
+                if resets and step == begins:
+                    torch._dynamo.reset()
+                if step == begins:
+                    self.assertEqual(is_under_way(optimizer), mode == "exact" and step > 0)
+                    used = torch.compile(lambda inputs: model(inputs) * 1, backend=backend)
+                loss = loss_of(used, step)
                 loss.backward()
                 optimizer.step()
                 found.append(loss.item())
             return [len(compilations), sum(len(graph.graph.nodes) for graph in compilations), *found]
 
-        for begins in (0, 2):
-            wanted = program("off", begins)
-            self.assertEqual(program("exact", begins), wanted, begins)
+        for how in ((0, False), (2, False), (2, True)):
+            wanted = program("off", *how)
+            self.assertEqual(program("exact", *how), wanted, how)
             self.assertEqual(wanted[0], 1)
 
 

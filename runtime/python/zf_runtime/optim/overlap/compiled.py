@@ -27,8 +27,15 @@ def tell(engine: Any) -> None:
     _engines.add(engine)
     from torch._dynamo.callback import callback_handler  # the first step would import it, too
 
-    if _begins not in callback_handler.start_callbacks:  # torch._dynamo.reset() drops it
-        callback_handler.register_start_callback(_begins)
+    if not isinstance(callback_handler.start_callbacks, _Callbacks):
+        callback_handler.start_callbacks = _Callbacks([*callback_handler.start_callbacks, _begins])
+
+
+class _Callbacks(list[Any]):
+    """What is called when a compilation begins: torch._dynamo.reset() drops all but ours."""
+
+    def clear(self) -> None:
+        self[:] = [_begins]
 
 
 def _begins(*_: Any) -> None:
