@@ -215,11 +215,11 @@ class OverlapEngine:
 
     # ---- who waits ----
 
-    def wait_for(self, places: Sequence[Place]) -> list[Place]:
-        """Waits for parameters that the program uses now. Returns those that need no wait any more."""
+    def wait_for(self, places: Sequence[Place]) -> list[Place] | None:
+        """See Overlap.wait_for()."""
         live = self.opened
         if live is None:
-            return list(places)
+            return None
         self._refuse_graphs()
         return live.overlap.wait_for(places)
 

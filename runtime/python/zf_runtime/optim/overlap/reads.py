@@ -56,14 +56,15 @@ class Reads(TorchFunctionMode):
     """The parameters and moments of one optimizer that a step under way writes."""
 
     def __init__(self, waiter: Any):
-        """waiter: has wait_for(places), which returns those that need no wait any more, is_done(place),
-        wait_for_all() and backward_begins(roots)."""
+        """waiter: has wait_for(places), which returns those that need no wait any more, or None if none does,
+        is_done(place), wait_for_all() and backward_begins(roots)."""
         super().__init__()
         self._waiter = weakref.ref(waiter)
         self._owner = 0  # the process that has begun
         self._threads: set[int] = set()  # in which it may lie on the stack
         self._memory = Memory(())
         self._left: dict[int, Place] = {}  # by the id of their parameter
+        self._stepped: set[int] = set()  # the ids of all, as long as one is left
 
     @property
     def is_waiting(self) -> bool:
@@ -79,6 +80,7 @@ class Reads(TorchFunctionMode):
         """Is called before a step of these places is handed over."""
         self._owner = os.getpid()
         self._memory, self._left = Memory(places), {id(place.param): place for place in places}
+        self._stepped = set(self._left)
         self._threads.add(threading.get_ident())
         if not _is_on_the_stack(self):
             _put_lowest(self)
@@ -125,7 +127,10 @@ class Reads(TorchFunctionMode):
         waiter, left = self._waiter(), self._left
         some = [left[key] for key in params if key in left]
         if some and waiter is not None:
-            for place in waiter.wait_for(some):
+            done = waiter.wait_for(some)
+            if done is None:
+                self._left = {}
+            for place in done or ():
                 left.pop(id(place.param), None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -154,7 +159,9 @@ class Reads(TorchFunctionMode):
     def _look(self, values: Iterable[Any]) -> None:
         for value in values:
             kind = type(value)
-            if kind is _T or kind is _PARAMETER:
+            if kind is _PARAMETER and id(value) in self._stepped:
+                self.wait_for([id(value)])
+            elif kind is _T or kind is _PARAMETER:
                 try:
                     found = self._memory.at(value.data_ptr())
                 except RuntimeError:  # sparse, or wrapped by vmap() or grad()

@@ -66,12 +66,13 @@ class Turn:
         self.shares = shares
         self.places = [place for share in shares for place in share.places]
         self.share_of = {id(place): share for share in shares for place in share.places}
+        self.last_of = {share.device: share for share in shares}  # sent last, by the stream of the device
         self.buffer, self.scalars, self.scalars_of = buffer, scalars, scalars_of
         self.sources, self.readers = sources, readers
         self.submitted, self.publishing, self.ended = Latch(), Latch(), Latch()
         self.error: BaseException | None = None
         self.was_submitted = False
-        self.released = 0  # shares that need no wait any more: see Overlap._release()
+        self.is_released = False  # no parameter needs a wait any more: see Overlap._release()
         self.lost: list[Place] = []  # the program has written to them while the step was running
         if not is_late:
             self.publishing.set()
@@ -217,10 +218,15 @@ class Overlap:
     @property
     def turn(self) -> Turn | None:
         """The last turn, if a part of it may still have to be waited for."""
-        turn = self.follower.turn
+        turn = self._pending
         if turn is None or all(not share.not_waited_for and share.event is REACHED for share in turn.shares):
             return None
         return turn  # on a device each stream of the job waits: that another one has waited is not enough
+
+    @property
+    def _pending(self) -> Turn | None:
+        turn = self.follower.turn
+        return None if turn is None or turn.is_released else turn
 
     def begin(self, turn: Turn) -> None:
         """Hands a step over. Returns when it is submitted and counted. The turn before must be waited for."""
@@ -232,12 +238,12 @@ class Overlap:
         """Returns the events after which all is read that the caller's streams were given to read."""
         return {device: each.current().record() for device, each in self.devices.items()}
 
-    def wait_for(self, places: Sequence[Place]) -> list[Place]:
+    def wait_for(self, places: Sequence[Place]) -> list[Place] | None:
         """Waits until these parameters hold the results of the last turn: on the host until they are sent, then on the
-        stream of the caller. Returns those that need no wait any more, on any stream."""
-        turn = self.follower.turn
+        stream of the caller. Returns those that need no wait any more, on any stream. None: all of the turn."""
+        turn = self._pending
         if turn is None:
-            return list(places)
+            return None
         done = []
         for place in places:
             share = turn.share_of.get(id(place))
@@ -246,30 +252,24 @@ class Overlap:
                 share.not_waited_for.discard(id(place))
             if share is None or share.event.is_done():
                 done.append(place)
-        return done if graphs.now() != turn.first_node else done + self._release(turn)
+        return None if graphs.now() == turn.first_node and self._release(turn) else done
 
-    def _release(self, turn: Turn) -> list[Place]:
-        """Lets go of all that is sent already, and returns it. This thread has built no node of autograd since the
+    def _release(self, turn: Turn) -> bool:
+        """Lets go of all parameters if they are sent already. This thread has built no node of autograd since the
         step, and no other thread of the program is there: so no forward has read anything unseen, and what follows
         costs nothing."""
-        found: list[Place] = []
-        turn.is_alone = turn.is_alone and _is_alone()
-        for share in turn.shares[turn.released:] if turn.is_alone else ():
-            if not share.sent.is_set or turn.error is not None or not share.event.is_done():
-                break
-            turn.released += 1
-            share.not_waited_for.clear()
-            found += share.places
-        return found
+        turn.is_released = (turn.is_alone and turn.ended.is_set and turn.error is None and _is_alone()
+                            and all(share.event.is_done() for share in turn.last_of.values()))
+        return turn.is_released
 
     def unseen(self) -> tuple[Turn | None, list[Place]]:
         """Returns the last turn, and which of its parameters no use has waited for."""
-        turn = self.follower.turn
+        turn = self._pending
         return turn, [] if turn is None else [place for place in turn.places if self.is_under_way(place)]
 
     def is_done(self, place: Place) -> bool:
         """Returns whether a parameter needs no wait any more, on any stream."""
-        turn = self.follower.turn
+        turn = self._pending
         share = None if turn is None else turn.share_of.get(id(place))
         return share is None or (share.sent.is_set and share.event.is_done())
 
@@ -304,7 +304,7 @@ class Overlap:
 
     def is_under_way(self, place: Place) -> bool:
         """Returns whether no use has waited for a parameter since its last step."""
-        turn = self.follower.turn
+        turn = self._pending
         share = None if turn is None else turn.share_of.get(id(place))
         return share is not None and id(place) in share.not_waited_for
 
