@@ -47,12 +47,11 @@ void write_recorder(const TemporaryFolder& folder) {
   }
   const fs::path package = folder / "zf_record";
   fs::create_directory(package);
-  const std::array<std::pair<const char*, std::string_view>, 8> modules{{{"__init__.py", kInit},
+  const std::array<std::pair<const char*, std::string_view>, 7> modules{{{"__init__.py", kInit},
                                                                          {"attach.py", kAttach},
-                                                                         {"gpu.py", kGpu},
                                                                          {"jobs.py", kJobs},
+                                                                         {"probes.py", kProbes},
                                                                          {"recorder.py", kRecorder},
-                                                                         {"replays.py", kReplay},
                                                                          {"timeline.py", kTimeline},
                                                                          {"workload.py", kWorkload}}};
   for (const auto& [name, text] : modules) folder.write(format_text("zf_record/{}", name), text);

@@ -7,11 +7,10 @@
 namespace zf {
 
 extern const std::string_view kAttach;
-extern const std::string_view kGpu;
 extern const std::string_view kInit;
 extern const std::string_view kJobs;
+extern const std::string_view kProbes;
 extern const std::string_view kRecorder;
-extern const std::string_view kReplay;
 extern const std::string_view kSitecustomize;
 extern const std::string_view kTimeline;
 extern const std::string_view kWorkload;

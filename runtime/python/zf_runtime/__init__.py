@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import ZfBusy, ZfError, ZfPlanError, ZfStateError, ZfTimeout, ZfWorkerDied
 from .native.group import Group
+from .native.handle import Stats
 from .native.library import library_version
 from .native.runtime import Norm, Runtime
 from .native.scalars import Scalars, adam_scalars
-from .native.stats import Stats
 
 if TYPE_CHECKING:
     from .binding.bind import bind

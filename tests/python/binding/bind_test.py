@@ -141,10 +141,10 @@ said(bind(rank=1, ranks=2))
 
     def test_what_fails_after_the_move_is_an_error_of_a_bound_process(self):
         said, = self.run_python("""
-from zf_runtime.binding import thread_counts
+from zf_runtime.binding import math_threads
 def fail(variables):
     raise OverflowError("no such number")
-thread_counts.apply = fail
+math_threads.apply = fail
 said(bind(rank=1, ranks=2))
 """)
         self.assertTrue(said["bound"], said["text"])

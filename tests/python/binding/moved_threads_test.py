@@ -5,7 +5,8 @@ import unittest
 import support  # noqa: F401  says where the package is
 
 from bound_process import CPUS, PRELUDE, BoundProcess, binding_line
-from zf_runtime.binding import moved_threads, rank_home
+from zf_runtime.binding import moved_threads
+from zf_runtime.binding.home import parse_home
 from zf_runtime.binding.own_threads import Thread
 
 LOOKS = PRELUDE + """
@@ -183,7 +184,7 @@ class Rule(unittest.TestCase):
     """On values: a home of CPUs 0-7, of which training has 0-3 while our runtime is open."""
 
     def moved(self, before: dict, *now: Thread, framework="unknown") -> list:
-        home = rank_home.parse(binding_line(range(8), framework=framework, training=range(4)))
+        home = parse_home(binding_line(range(8), framework=framework, training=range(4)))
         return moved_threads.moved_threads(home, before, list(now))
 
     def test_a_known_thread_has_its_mask_or_the_home_or_the_training_side(self):

@@ -7,7 +7,8 @@ import unittest
 
 import support
 
-from zf_runtime.native import abi, stats
+from zf_runtime.native import abi
+from zf_runtime.native.handle import Stats
 
 HEADER = re.sub(r"/\*.*?\*/", "", (support.SOURCE / "runtime/include/zf_runtime.h").read_text(), flags=re.DOTALL)
 
@@ -68,7 +69,7 @@ class Header(unittest.TestCase):
 
     def test_every_statistic_is_there_for_python(self):
         reserved = {"struct_size", "reserved_2"}
-        self.assertEqual({field.name for field in dataclasses.fields(stats.Stats)},
+        self.assertEqual({field.name for field in dataclasses.fields(Stats)},
                          {name for name, _ in members_of("zf_stats")} - reserved)
 
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from . import cpu_lists, rank_home
+from . import cpu_lists
+from .home import Home, parse_home
 from .own_threads import run_apart
-from .rank_home import Home
 
 SCHEMA = "zf-where/1"  # docs/bind.md has its fields
 _DEADLINE_S = 60
@@ -66,7 +66,7 @@ def where(options: Sequence[str], variables: Mapping[str, str], cpus: frozenset[
         if said["schema"] != SCHEMA:
             raise NotBound(f"{program} says {said['schema']}, and this package reads {SCHEMA}: install both of one "
                            "version")
-        return Found(rank_home.parse(said["set"]["ZF_BINDING"]), said["source"], said["plan"],
+        return Found(parse_home(said["set"]["ZF_BINDING"]), said["source"], said["plan"],
                      cpu_lists.parse(said["mems"]), said["set"], said["openmp"], said["notes"])
     except (ValueError, KeyError, TypeError) as error:
         raise NotBound(f"{program} is of another version than this package: {error!r}") from None

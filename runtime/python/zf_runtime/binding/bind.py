@@ -8,24 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from ..native.environment import RANK_VARIABLES, launched_ranks, switched_off
-from . import (
-    ask_tune,
-    claims,
-    cpu_lists,
-    memory,
-    moved_threads,
-    outer_binding,
-    own_threads,
-    parallel_regions,
-    rank_home,
-    ray,
-    thread_counts,
-    which_rank,
-)
+from . import ask_tune, claims, cpu_lists, math_threads, memory, moved_threads, own_threads, ray, which_rank
 from .ask_tune import Found, NotBound
 from .bound import Binding, LeftThread
-from .outer_binding import Outer
-from .rank_home import Home
+from .home import OURS, Home, Outer, digest_of_lists, find_outer, own_home, variables_of_call
 from .which_rank import Who
 
 PLANS = "/etc/zf-tune/plans"
@@ -71,7 +57,7 @@ class _Cpus(NamedTuple):
 def _bind(rank: int | None, ranks: int | None, plan: str | None, strict: bool) -> Binding:
     variables = which_rank.own(os.environ)
     before = _mask_of_process()
-    outer = outer_binding.find(os.environ)
+    outer = find_outer(os.environ)
     place = None if outer is None or _last_here() is not None else _place_of_child(outer, rank, ranks, before)
     if place is not None:
         return _find_and_move(*place, rank is not None, plan, before, strict)
@@ -100,12 +86,12 @@ def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
     home of the process that has started them."""
     if outer.call is None:
         return None
-    variables = {name: value for name, value in os.environ.items() if name not in outer_binding.OURS}
+    variables = {name: value for name, value in os.environ.items() if name not in OURS}
     own = which_rank.own(variables)
     who = which_rank.who(rank, ranks, own)
-    by_gpu = who.rank is None and (ray.is_worker() or outer_binding.digest_of_lists(own) not in ("", outer.call.lists))
+    by_gpu = who.rank is None and (ray.is_worker() or digest_of_lists(own) not in ("", outer.call.lists))
     is_same_job = not by_gpu and who.ranks in (None, outer.call.ranks) and (
-        who.rank is None or outer_binding.is_same_job(outer.call, which_rank.own(os.environ)))
+        who.rank is None or outer.call.may_be_of(which_rank.own(os.environ)))
     if is_same_job and who.rank in (None, outer.call.rank):
         return None
     if is_same_job and outer.call.rank is not None:
@@ -138,7 +124,7 @@ def _find_and_move(who: Who, cpus: _Cpus, is_users_rank: bool, plan: str | None,
         found = _claimed(found, who, cpus, ask)
     if rays_threads is not None and rays_threads != found.variables["OMP_NUM_THREADS"]:
         found = found._replace(notes=[*found.notes, f"OMP_NUM_THREADS={rays_threads} is taken to be Ray's"])
-    told = {**found.variables, **outer_binding.variables_of_call(who, found.variables["ZF_BINDING"], os.environ)}
+    told = {**found.variables, **variables_of_call(who, found.variables["ZF_BINDING"], os.environ)}
     done = _move(found._replace(source=found.source or who.source, variables=told), before, pinning)
     if done:
         _last = _Last(os.getpid(), os.environ["ZF_BINDING"], who, done.source)
@@ -186,7 +172,7 @@ def _last_here() -> _Last | None:
 
 def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, str]) -> Home | None:
     """Returns the home of ZF_BINDING if it is this process's, and the caller wants no other."""
-    home = rank_home.own(variables)
+    home = own_home(variables)
     if home is None or not home.is_bound or (_last_here() is None and rank is not None and rank != home.rank):
         return None
     planned = variables.get("ZF_PLAN", "")
@@ -196,7 +182,7 @@ def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, s
 def _ignored(rank: int | None, ranks: int | None, home: Home, variables: Mapping[str, str]) -> list[str]:
     """Returns a sentence if the arguments are not those by which this process was bound."""
     last = _last_here()
-    outer = outer_binding.find(os.environ)
+    outer = find_outer(os.environ)
     if last is None and outer is not None and outer.call is not None:  # of a process above, and they agree
         return []
     was = Who(home.rank, _ranks_of_exec(variables), "") if last is None else last.who
@@ -226,7 +212,7 @@ def _ranks_of_exec(variables: Mapping[str, str]) -> int | None:
 def _mask_of_process() -> frozenset[int]:
     """Returns the main thread's mask. If OpenMP pins threads, its runtime may have pinned that one, too, when it was
     loaded: then returns the largest mask of all threads."""
-    if not any(os.environ.get(name) for name in thread_counts.PINNING):
+    if not any(os.environ.get(name) for name in math_threads.PINNING):
         return own_threads.main_cpus()
     return max((thread.cpus for thread in own_threads.all_threads()), key=len)
 
@@ -267,8 +253,8 @@ def _done(found: Found, moves: own_threads.Moves, said: list[str]) -> Binding:
 
     refused = tried("preferring memory", lambda: memory.prefer(mems), "it failed") if mems else ""
     none: dict[str, int] = {}
-    threads = tried("setting the numbers of threads", lambda: thread_counts.apply(os.environ), none)
-    regions = tried("counting CPUs in a region", parallel_regions.count, parallel_regions.Regions(None, None))
+    threads = tried("setting the numbers of threads", lambda: math_threads.apply(os.environ), none)
+    regions = tried("counting CPUs in a region", math_threads.count_regions, math_threads.Regions(None, None))
     now = own_threads.main_cpus()
     if not moves.problem and now != home.cpus and not found.pinning:
         errors.append(f"the main thread has {cpu_lists.in_words(now)} instead of {cpu_lists.in_words(home.cpus)}")

@@ -6,7 +6,7 @@ import dataclasses
 from typing import NamedTuple
 
 from . import cpu_lists
-from .parallel_regions import Region
+from .math_threads import Region
 
 
 class LeftThread(NamedTuple):

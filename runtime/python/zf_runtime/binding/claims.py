@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from . import cpu_lists
+from .own_threads import stat_of
 
 # A rank that was started again waits so long for the one before to end.
 _WAITS_S = 5.0
@@ -150,10 +151,9 @@ def _ancestors() -> set[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Returns the fields of stat (proc(5)) from the state on, which is field 3; none if there is no such process."""
+    """Returns the fields of stat as stat_of() does; none if there is no such process."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].decode().split()
+        return stat_of(str(pid))
     except OSError:
         return []
 

@@ -12,9 +12,9 @@ import time
 from typing import NamedTuple
 
 from ..native.environment import switched_off
-from . import cpu_lists, own_threads, rank_home, which_rank
-from .rank_home import Home
-from .thread_counts import PINNING
+from . import cpu_lists, own_threads, which_rank
+from .home import Home, own_home
+from .math_threads import PINNING
 
 _AFTER_STEPS = 20
 _AFTER_S = 60
@@ -137,7 +137,7 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
         return []
     is_by_exec = watch.home is None
     if watch.home is None:  # zf-tune exec has bound it, or it is not bound
-        watch.home = rank_home.own(which_rank.own(os.environ))
+        watch.home = own_home(which_rank.own(os.environ))
         if watch.home is None or not watch.home.is_bound:
             return []
         watch.threads = _start_mask(watch.home)

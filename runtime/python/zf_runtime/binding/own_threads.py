@@ -50,7 +50,7 @@ def all_threads() -> list[Thread]:
     found = []
     for tid in sorted(map(int, os.listdir("/proc/self/task"))):
         try:
-            found.append(Thread(tid, _started(tid), frozenset(os.sched_getaffinity(tid))))
+            found.append(Thread(tid, int(stat_of(f"self/task/{tid}")[19]), frozenset(os.sched_getaffinity(tid))))
         except OSError:  # it has ended
             continue
     return found
@@ -117,10 +117,11 @@ def _set(tid: int, cpus: frozenset[int]) -> str | None:
     return f"thread {tid} has the mask {cpu_lists.text_of(now)} instead of {cpu_lists.text_of(cpus)}"
 
 
-def _started(tid: int) -> int:
-    """Returns field 22 of stat (proc(5)), counted from behind the name, which may contain blanks and brackets."""
-    with open(f"/proc/self/task/{tid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
+def stat_of(task: str) -> list[str]:
+    """Returns the fields of /proc/TASK/stat (proc(5)) from field 3, the state, on. The name before it may contain
+    blanks and brackets. Raises OSError if there is no such task."""
+    with open(f"/proc/{task}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].decode().split()
 
 
 def _library_of(tid: int) -> str:

@@ -9,7 +9,6 @@ import torch
 
 from ..errors import ZfError
 from . import local_step
-from .call import OptimizerState
 from .messages import say_once
 
 if TYPE_CHECKING:
@@ -41,13 +40,13 @@ class CpuAdamOperator:
         self.introduction = "DeepSpeedCPUAdam steps in place"
         self._load = load
         self._compiled: Any = None
-        self._states: dict[int, OptimizerState] = {}
+        self._states: dict[int, local_step.OptimizerState] = {}
         self._uses_own = False
         self._is_open = False  # the local engine
         self._engine_error = ""
 
     def create_adam(self, optimizer_id: int, *settings: Any) -> int:
-        self._states[optimizer_id] = OptimizerState(settings)
+        self._states[optimizer_id] = local_step.OptimizerState(settings)
         if self._compiled is not None:
             self._compiled.create_adam(optimizer_id, *settings)
         return 0
@@ -136,7 +135,7 @@ class CpuAdamOperator:
         self._is_open = True
         return True
 
-    def _bring_up(self, optimizer_id: int, state: OptimizerState) -> None:
+    def _bring_up(self, optimizer_id: int, state: local_step.OptimizerState) -> None:
         """Gives DeepSpeed's own operator the powers of beta that it would have if it had made all steps. They are not
         known until the step that follows is done: an exception lets the next call calculate them anew."""
         nothing = torch.empty(0)

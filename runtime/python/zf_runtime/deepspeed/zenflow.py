@@ -14,10 +14,9 @@ import torch
 from ..errors import ZfError, ZfTimeout
 from .arena import MOMENTS, FlatArena, Partition, Slot, hand_out, is_over
 from .attach import finish, unpin
-from .call import OptimizerState
 from .closing import end_abandoned
 from .layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
-from .local_step import Settings
+from .local_step import OptimizerState, Settings
 from .messages import say
 from .skipped import announce_skipped_steps
 from .waiting import make_params_wait, wrap

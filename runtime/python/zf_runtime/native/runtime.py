@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..errors import ZfTimeout
-from . import abi, checks, views
-from .group import Group
-from .handle import Handle
+from . import abi, checks
+from .group import Group, as_numpy, as_tensor, element_type, grads_buffer, moments_kind
+from .handle import Handle, Stats
 from .library import check, library
 from .scalars import Scalars
-from .stats import Stats
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +54,7 @@ class Runtime:
     until close(). They keep the memory alive: after close() they hold the last values, and nothing reads what is
     written to them. New views are then refused.
 
-    Threads. Any thread may call submit, stats and the views. One thread at a time may wait. Call close last.
+    Threads. Any thread may call submit, stats and the  One thread at a time may wait. Call close last.
 
     fork. A forked child must not use it; the optimizer reads what it writes to a view. There close() only refuses
     further calls.
@@ -119,16 +118,16 @@ class Runtime:
     def exp_avg(self, group: int, moment_set: int = 0) -> np.ndarray:
         """Returns the first moments: fp32, or bf16 (as uint16). Write them only when params() may be written. Set 1
         needs Group.moment_sets=2."""
-        return self.numpy(group, views.moments_kind(abi.MOMENT_1, moment_set))
+        return self.numpy(group, moments_kind(abi.MOMENT_1, moment_set))
 
     def exp_avg_sq(self, group: int, moment_set: int = 0) -> np.ndarray:
         """Returns the second moments, as exp_avg() does the first."""
-        return self.numpy(group, views.moments_kind(abi.MOMENT_2, moment_set))
+        return self.numpy(group, moments_kind(abi.MOMENT_2, moment_set))
 
     def grads(self, group: int, buffer: int = 0) -> np.ndarray:
         """Returns gradient buffer 0 or 1, of the group's grad_type (bf16 as uint16, because NumPy has no bf16). You may
         write it from the end of its last submission to the next."""
-        return self.numpy(group, abi.GRADS_0 + views.grads_buffer(buffer))
+        return self.numpy(group, abi.GRADS_0 + grads_buffer(buffer))
 
     def stale(self, group: int) -> np.ndarray:
         """Returns the fp32 snapshot of the last step's result; only with Group.stale."""
@@ -140,17 +139,17 @@ class Runtime:
 
     def numpy(self, group: int, kind: int) -> np.ndarray:
         """Returns a NumPy view of an array, by its kind in zf_runtime.h (ZF_PARAMS is 0)."""
-        return views.as_numpy(*self._array(group, kind))
+        return as_numpy(*self._array(group, kind))
 
     def tensor(self, group: int, kind: int) -> torch.Tensor:
         """Returns the same view as a torch tensor on the CPU, bf16 as torch.bfloat16."""
-        return views.as_tensor(*self._array(group, kind))
+        return as_tensor(*self._array(group, kind))
 
     def _array(self, group: int, kind: int) -> tuple[ctypes.Array[ctypes.c_char], str, int]:
         """Returns the memory of an array, its element type, and its number of elements."""
         group, kind = self._index(group), checks.integer("kind", kind, abi.MOMENT_2_SET_1)
         memory, settings = self._handle.memory(group, kind), self._groups[group]
-        return memory, views.element_type(settings, kind), settings.elements
+        return memory, element_type(settings, kind), settings.elements
 
     def _index(self, group: int) -> int:
         return checks.index("group", group, len(self._groups))
@@ -206,7 +205,7 @@ class Runtime:
         return self._submit(groups, buffer, work=abi.NORM)
 
     def _submit(self, groups: Sequence[int] | None, buffer: int, **fields: Any) -> int:
-        args = abi.sized(abi.SubmitArgs, buffer=views.grads_buffer(buffer), **fields)
+        args = abi.sized(abi.SubmitArgs, buffer=grads_buffer(buffer), **fields)
         if groups is not None:
             if len(groups) == 0:
                 raise ValueError("no groups to submit; None means all of them")
@@ -247,7 +246,7 @@ class Runtime:
     def norm(self, group: int, buffer: int = 0) -> Norm:
         """Returns the result of the last submit_norm() of the group's gradients."""
         total, finite = ctypes.c_double(), ctypes.c_int32()
-        check(library().zf_norm(self._handle.pointer, self._index(group), views.grads_buffer(buffer),
+        check(library().zf_norm(self._handle.pointer, self._index(group), grads_buffer(buffer),
                                 ctypes.byref(total), ctypes.byref(finite)))
         return Norm(total.value, bool(finite.value))
 

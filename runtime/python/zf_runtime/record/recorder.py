@@ -11,8 +11,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from . import jobs, replays
-from .gpu import KernelCount
+from . import jobs, probes
 from .timeline import Timeline
 from .workload import WARM_UP, Replay, Seen, TooLittle, workload_of
 
@@ -37,7 +36,7 @@ class Recorder:
         self._replays_left = REPLAYS
         self._replayed = 0  # the last update that has a replay
         self._openmp: Any = None
-        self._kernels = KernelCount()
+        self._kernels = probes.KernelCount()
         self._thread: int | None = None  # the job's: the one of the first backward
         self._in_backward = False
         self._stepping: int | None = None  # the optimizer that steps, by identity
@@ -62,7 +61,7 @@ class Recorder:
         after = optimizer.register_optimizer_step_post_hook(ended)
         self._undo += [before.remove, after.remove]
         self.replace(torch.autograd, "backward", self._watched)
-        for owner, name in replays.noticing_functions():
+        for owner, name in probes.noticing_functions():
             self.replace(owner, name, self._no_replays_after)
         if "deepspeed.runtime.engine" in sys.modules:
             self.watch_deepspeed()
@@ -190,13 +189,13 @@ class Recorder:
         import torch
 
         threads = torch.get_num_threads()
-        self._openmp = self._openmp or replays.openmp()
+        self._openmp = self._openmp or probes.openmp()
         if self._openmp is None or threads < 2 or torch.cuda.is_initialized():
             return
         self._timeline.disturb()
         tensors = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
         gradients = [gradients] if isinstance(gradients, torch.Tensor) else gradients
-        replay = replays.replay(self._openmp, threads, tensors, gradients)
+        replay = probes.replay(self._openmp, threads, tensors, gradients)
         self._replays_left = self._replays_left - 1 if replay else 0
         if replay:
             self._replays.append(replay)

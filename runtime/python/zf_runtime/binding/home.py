@@ -1,0 +1,141 @@
+"""What zf-tune exec and bind() leave in the environment: the home of a rank's process (ZF_BINDING, see docs/launch.md),
+who was bound, and which CPUs there were before."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..native.environment import local_rank
+from . import cpu_lists
+from .ray import LISTS
+from .which_rank import Who
+
+VERSION = "zf-binding/1"
+
+
+class Home(NamedTuple):
+    """The CPUs, threads and nodes of one rank's process, by the rule of zf-tune exec."""
+
+    rank: int
+    cpus: frozenset[int]  # those that the process is started on
+    threads: int  # the right number of OpenMP threads for them
+    mems: frozenset[int]  # the nodes that it prefers; empty: none
+    whole: frozenset[int]  # the rank's home
+    training: frozenset[int]  # the part of it that our runtime leaves to training while it is open
+    framework: str
+    is_bound: bool  # False: zf-tune exec was told to go on without this binding
+    kept: frozenset[int] | None  # the nodes of a memory policy of others, which the process keeps
+    may_overlap: bool  # neighbours share these CPUs: other ranks may have them, too
+
+
+def parse_home(line: str) -> Home:
+    """Reads ZF_BINDING. Raises ValueError if it is malformed or of another version."""
+    version, *words = line.split(" ")
+    if version != VERSION:
+        raise ValueError(f"ZF_BINDING does not begin with {VERSION}")
+    try:
+        values = dict(word.split("=", 1) for word in words)
+        whole, training = cpu_lists.parse(values["home"]), cpu_lists.parse(values["training"])
+        of_training = values["started_on"] == "training"
+        home = Home(int(values["rank"]), training if of_training else whole,
+                    int(values["threads" if of_training else "home_threads"]),
+                    frozenset() if values["policy"] == "none" else cpu_lists.parse(values["mems"]),
+                    whole, training, values["framework"], values["started_on"] != "nothing",
+                    cpu_lists.parse(values["kept_nodes"]) if "kept_policy" in values else None,
+                    "optimizer_threads" in values)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"ZF_BINDING is malformed: {error}") from None
+    if not home.cpus:
+        raise ValueError("ZF_BINDING is malformed: it has no CPU")
+    return home
+
+
+def own_home(variables: Mapping[str, str]) -> Home | None:
+    """Returns the home of ZF_BINDING if it is this process's. It is another's if a launcher that was itself started
+    under zf-tune exec has started this process as another rank: see local_rank(). A line that cannot be read is
+    no process's."""
+    line = variables.get("ZF_BINDING", "")
+    rank = local_rank(variables) if line else None
+    if rank is None or rank.variable != "ZF_RANK":
+        return None
+    try:
+        home = parse_home(line)
+    except ValueError:
+        return None
+    return home if home.rank == rank.value else None
+
+
+# Variables that are set for the processes below.
+OURS = ("ZF_BINDING", "ZF_RANK", "ZF_RANK_FROM", "ZF_PLAN", "ZF_OPTIMIZER_CPUS", "ZF_ALLOWED", "ZF_BIND")
+# Names that tell a job from one that a rank of it has started. Only launchers set the first two;
+# scripts set the others, too.
+_OF_LAUNCHER = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID")
+_OF_MASTER = ("MASTER_ADDR", "MASTER_PORT")
+
+
+class Call(NamedTuple):
+    """What bind() has bound a process as; None: it was not known."""
+
+    rank: int | None
+    ranks: int | None
+    lists: str  # a digest of its lists of GPUs
+    launcher: str  # a digest of what its launcher calls the job
+    master: str  # a digest of where its ranks meet
+
+    def may_be_of(self, variables: Mapping[str, str]) -> bool:
+        """Returns whether a process below with these variables may be a rank of the same job. A rank may say where the
+        ranks meet after bind(), and then start the others, as Lightning does."""
+        return _digest_of(_OF_LAUNCHER, variables) == self.launcher and (
+            not self.master or _digest_of(_OF_MASTER, variables) == self.master)
+
+
+class Outer(NamedTuple):
+    """A process that was bound: this one, or one above it."""
+
+    home: Home
+    allowed: frozenset[int] | None  # the CPUs that it might use before; None: not said
+    call: Call | None  # of bind(); None: zf-tune exec has bound it
+
+
+def find_outer(variables: Mapping[str, str]) -> Outer | None:
+    """Returns what the environment says; None if no process was bound, or if that cannot be read."""
+    line = variables.get("ZF_BINDING", "")
+    try:
+        home = parse_home(line)
+        allowed = cpu_lists.parse(variables.get("ZF_ALLOWED", "")) or None
+    except ValueError:
+        return None
+    return Outer(home, allowed, _call(variables.get("ZF_BIND", ""), line)) if home.is_bound else None
+
+
+def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns what find_outer() reads a Call from, after bind() has set ZF_BINDING to the line."""
+    rank, ranks = ("" if number is None else str(number) for number in (who.rank, who.ranks))
+    digests = (digest_of_lists(variables), _digest_of(_OF_LAUNCHER, variables), _digest_of(_OF_MASTER, variables))
+    return {"ZF_BIND": ":".join((_digest(line), rank, ranks, *digests))}
+
+
+def digest_of_lists(variables: Mapping[str, str]) -> str:
+    """Returns a digest of the lists of GPUs; empty if no list has one."""
+    return _digest_of(LISTS, variables)
+
+
+def _digest_of(names: tuple[str, ...], variables: Mapping[str, str]) -> str:
+    """Returns a digest of these variables; empty if none is set."""
+    values = [variables.get(name, "") for name in names]
+    return _digest("\n".join(values)) if any(values) else ""
+
+
+def _call(text: str, line: str) -> Call | None:
+    """Returns None if a zf-tune exec inside has set ZF_BINDING since."""
+    words = text.split(":")
+    if len(words) != 6 or words[0] != _digest(line):
+        return None
+    rank, ranks = (int(word) if word.isdigit() else None for word in words[1:3])
+    return Call(rank, ranks, *words[3:])
+
+
+def _digest(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
