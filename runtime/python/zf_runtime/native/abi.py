@@ -43,196 +43,88 @@ MOMENT_1_SET_1, MOMENT_2_SET_1 = 7, 8
 
 class Options(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("abi_version", c_uint32),
-        ("plan_path", c_char_p),
-        ("rank", c_int32),
-        ("spin_us", c_int32),
-        ("start_timeout_ms", c_int64),
-        ("close_timeout_ms", c_int64),
-        ("max_restarts", c_int32),
-        ("reserved", c_int32),
-        ("chunk_bytes", c_uint64),
-        ("huge_pages", c_int32),
-        ("lock_memory", c_int32),
-        ("narrow", c_int32),
-        ("reserved_2", c_int32),
-        ("restart_window_s", c_int64),
-    ]
+        ("struct_size", c_uint32), ("abi_version", c_uint32), ("plan_path", c_char_p), ("rank", c_int32),
+        ("spin_us", c_int32), ("start_timeout_ms", c_int64), ("close_timeout_ms", c_int64), ("max_restarts", c_int32),
+        ("reserved", c_int32), ("chunk_bytes", c_uint64), ("huge_pages", c_int32), ("lock_memory", c_int32),
+        ("narrow", c_int32), ("reserved_2", c_int32), ("restart_window_s", c_int64)]
 
 
 class Range(ctypes.Structure):
     _fields_ = [
-        ("tensor", c_uint64),
-        ("position", c_uint64),
-        ("first_element", c_uint64),
-    ]
+        ("tensor", c_uint64), ("position", c_uint64), ("first_element", c_uint64)]
 
 
 class Group(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("grad_type", c_int32),
-        ("elements", c_uint64),
-        ("copy_type", c_int32),
-        ("stale", c_int32),
-        ("moment_sets", c_int32),
-        ("grad_buffers", c_int32),
-        ("state_format", c_int32),
-        ("reserved", c_uint32),
-        ("first_element", c_uint64),
-        ("ranges", POINTER(Range)),
-        ("range_count", c_size_t),
-    ]
+        ("struct_size", c_uint32), ("grad_type", c_int32), ("elements", c_uint64), ("copy_type", c_int32),
+        ("stale", c_int32), ("moment_sets", c_int32), ("grad_buffers", c_int32), ("state_format", c_int32),
+        ("reserved", c_uint32), ("first_element", c_uint64), ("ranges", POINTER(Range)), ("range_count", c_size_t)]
 
 
 class Scalars(ctypes.Structure):
     _fields_ = [
-        ("beta1", c_float),
-        ("one_minus_beta1", c_float),
-        ("beta2", c_float),
-        ("one_minus_beta2", c_float),
-        ("eps", c_float),
-        ("inv_sqrt_bias2", c_float),
-        ("step_size", c_float),
-        ("decay", c_float),
-        ("grad_scale", c_float),
-        ("mode", c_int32),
-        ("seed", c_uint64),
-        ("step", c_uint64),
-    ]
+        ("beta1", c_float), ("one_minus_beta1", c_float), ("beta2", c_float), ("one_minus_beta2", c_float),
+        ("eps", c_float), ("inv_sqrt_bias2", c_float), ("step_size", c_float), ("decay", c_float),
+        ("grad_scale", c_float), ("mode", c_int32), ("seed", c_uint64), ("step", c_uint64)]
 
 
 class Adam(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("mode", c_int32),
-        ("lr", c_double),
-        ("beta1", c_double),
-        ("beta2", c_double),
-        ("eps", c_double),
-        ("weight_decay", c_double),
-        ("bias_correction", c_int32),
-        ("reserved", c_uint32),
-    ]
+        ("struct_size", c_uint32), ("mode", c_int32), ("lr", c_double), ("beta1", c_double), ("beta2", c_double),
+        ("eps", c_double), ("weight_decay", c_double), ("bias_correction", c_int32), ("reserved", c_uint32)]
 
 
 class SubmitArgs(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("buffer", c_uint32),
-        ("groups", POINTER(c_uint32)),
-        ("n_groups", c_size_t),
-        ("scalars", POINTER(Scalars)),
-        ("scalars_of", POINTER(c_uint32)),
-        ("scalar_count", c_size_t),
-        ("scalars_size", c_uint32),
-        ("work", c_uint32),
-    ]
+        ("struct_size", c_uint32), ("buffer", c_uint32), ("groups", POINTER(c_uint32)), ("n_groups", c_size_t),
+        ("scalars", POINTER(Scalars)), ("scalars_of", POINTER(c_uint32)), ("scalar_count", c_size_t),
+        ("scalars_size", c_uint32), ("work", c_uint32)]
 
 
 class Stats(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("worker_pid", c_int32),
-        ("threads", c_uint32),
-        ("worker_alive", c_int32),
-        ("arena_bytes", c_uint64),
-        ("submitted", c_uint64),
-        ("completed", c_uint64),
-        ("batches", c_uint64),
-        ("last_step_ns", c_uint64),
-        ("total_step_ns", c_uint64),
-        ("start_ns", c_uint64),
-        ("isa", c_char * 16),
-        ("memory_note", c_char * 200),
-        ("restarts", c_uint32),
-        ("degraded", c_uint32),
-        ("last_death", c_char * 240),
-        ("pages_on_plan", c_uint64),
-        ("pages_elsewhere", c_uint64),
-        ("pages_absent", c_uint64),
-        ("huge_bytes", c_uint64),
-        ("locked_bytes", c_uint64),
-        ("cpu_note", c_char * 200),
-        ("narrow_note", c_char * 200),
-        ("narrowed_threads", c_uint32),
-        ("home_threads", c_uint32),
-        ("training_threads", c_uint32),
-        ("reserved_2", c_uint32),
-    ]
+        ("struct_size", c_uint32), ("worker_pid", c_int32), ("threads", c_uint32), ("worker_alive", c_int32),
+        ("arena_bytes", c_uint64), ("submitted", c_uint64), ("completed", c_uint64), ("batches", c_uint64),
+        ("last_step_ns", c_uint64), ("total_step_ns", c_uint64), ("start_ns", c_uint64), ("isa", c_char * 16),
+        ("memory_note", c_char * 200), ("restarts", c_uint32), ("degraded", c_uint32), ("last_death", c_char * 240),
+        ("pages_on_plan", c_uint64), ("pages_elsewhere", c_uint64), ("pages_absent", c_uint64),
+        ("huge_bytes", c_uint64), ("locked_bytes", c_uint64), ("cpu_note", c_char * 200), ("narrow_note", c_char * 200),
+        ("narrowed_threads", c_uint32), ("home_threads", c_uint32), ("training_threads", c_uint32),
+        ("reserved_2", c_uint32)]
 
 
 class LocalOptions(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("abi_version", c_uint32),
-        ("plan_path", c_char_p),
-        ("rank", c_int32),
-        ("threads", c_uint32),
-        ("use_openmp", c_int32),
-        ("reserved", c_int32),
-    ]
+        ("struct_size", c_uint32), ("abi_version", c_uint32), ("plan_path", c_char_p), ("rank", c_int32),
+        ("threads", c_uint32), ("use_openmp", c_int32), ("reserved", c_int32)]
 
 
 class Tensor(ctypes.Structure):
     _fields_ = [
-        ("p", c_void_p),
-        ("g", c_void_p),
-        ("state", c_void_p * 2),
-        ("copy", c_void_p),
-        ("elements", c_uint64),
-        ("first_element", c_uint64),
-        ("scalars", c_uint32),
-        ("grad_type", c_uint8),
-        ("copy_type", c_uint8),
-        ("format", c_uint16),
-    ]
+        ("p", c_void_p), ("g", c_void_p), ("state", c_void_p * 2), ("copy", c_void_p), ("elements", c_uint64),
+        ("first_element", c_uint64), ("scalars", c_uint32), ("grad_type", c_uint8), ("copy_type", c_uint8),
+        ("format", c_uint16)]
 
 
 class LocalStepArgs(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("tensor_size", c_uint32),
-        ("scalars_size", c_uint32),
-        ("range_size", c_uint32),
-        ("tensors", POINTER(Tensor)),
-        ("tensor_count", c_size_t),
-        ("scalars", POINTER(Scalars)),
-        ("scalar_count", c_size_t),
-        ("counters", POINTER(c_void_p)),
-        ("ranges", POINTER(Range)),
-        ("range_count", c_size_t),
-    ]
+        ("struct_size", c_uint32), ("tensor_size", c_uint32), ("scalars_size", c_uint32), ("range_size", c_uint32),
+        ("tensors", POINTER(Tensor)), ("tensor_count", c_size_t), ("scalars", POINTER(Scalars)),
+        ("scalar_count", c_size_t), ("counters", POINTER(c_void_p)), ("ranges", POINTER(Range)),
+        ("range_count", c_size_t)]
 
 
 class Reading(ctypes.Structure):
     _fields_ = [
-        ("array", c_void_p),
-        ("elements", c_uint64),
-        ("copy", c_void_p),
-        ("type", c_uint32),
-        ("reserved", c_uint32),
-        ("sum_of_squares", c_double),
-        ("digest", c_uint64),
-    ]
+        ("array", c_void_p), ("elements", c_uint64), ("copy", c_void_p), ("type", c_uint32), ("reserved", c_uint32),
+        ("sum_of_squares", c_double), ("digest", c_uint64)]
 
 
 class LocalStatistics(ctypes.Structure):
     _fields_ = [
-        ("struct_size", c_uint32),
-        ("threads", c_uint32),
-        ("team", c_char * 16),
-        ("isa", c_char * 16),
-        ("openmp", c_char * 200),
-        ("steps", c_uint64),
-        ("last_step_ns", c_uint64),
-        ("total_step_ns", c_uint64),
-        ("last_threads", c_uint32),
-        ("stolen", c_uint32),
-        ("memory_note", c_char * 200),
-        ("plan_note", c_char * 200),
-    ]
+        ("struct_size", c_uint32), ("threads", c_uint32), ("team", c_char * 16), ("isa", c_char * 16),
+        ("openmp", c_char * 200), ("steps", c_uint64), ("last_step_ns", c_uint64), ("total_step_ns", c_uint64),
+        ("last_threads", c_uint32), ("stolen", c_uint32), ("memory_note", c_char * 200), ("plan_note", c_char * 200)]
 
 
 _Struct = TypeVar("_Struct", bound=ctypes.Structure)
