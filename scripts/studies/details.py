@@ -1,11 +1,12 @@
-"""The tables that only the page with charts has: each way of a job in full, where its threads and pages were, and the
+"""The details, which are too long for docs/: each way of a job in full, where its threads and pages were, and the
 plans."""
 
 import math
 
+import conclusions
 import matrix
 from conclusions import FAILED, FASTER, OPEN, SLOWER, UNKNOWN, Row
-from markdown import table
+from markdown import all_rows, table, titles_of
 from results import Results
 
 
@@ -43,3 +44,12 @@ def plans_table(results: Results) -> str:
             made.setdefault((plan["command"], plan["cpus"]), []).append(f"{plan['group']} {matrix.ARMS[plan['arm']]}")
     return table(["command", "training CPUs and optimizer CPUs", "job and way"],
                  [[f"`{command}`", cpus, ", ".join(users)] for (command, cpus), users in made.items()])
+
+
+def details_of(results: Results, command: str) -> str:
+    """Returns the details as Markdown."""
+    ways = (part for group, title in titles_of(results.groups()).items()
+            for part in (f"## {title}", group_table(conclusions.rows_of(results, group))))
+    return "\n\n".join([f"# The details of `{command}`", *ways,
+                        "## Where threads and pages were", placement_table(all_rows(results)),
+                        "## The plans", plans_table(results)]) + "\n"

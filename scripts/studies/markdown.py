@@ -207,7 +207,7 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
     sections = [
         "# The study: what binding and our optimizer change for real jobs",
         f"`{command}` wrote this page from what it measured. Start it to repeat the study on your machine. `--long` "
-        "adds two ranks and a larger model, `--page FILE` a page with charts and plans.",
+        "adds two ranks and a larger model, `--details FILE` has each way in full, and the plans.",
         facts,
         "**Ours** is the native optimizer. It steps in place, or in a process of its own: then training waits for the "
         "step (waiting), or gets its weights one step later (late).",

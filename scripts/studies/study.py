@@ -19,11 +19,11 @@ TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"  # jobs, and the t
 sys.path[:0] = [str(TESTS / "frameworks"), str(TESTS / "cli")]
 
 import conclusions
+import details
 import frameworks_case
 import markdown
 import matrix
 import others
-import page
 import simulated
 import turns
 from block import LOOK_S, run_block
@@ -153,7 +153,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=pathlib.Path, default=SOURCE / "build/study",
                         help="results and plans (default: build/study)")
     parser.add_argument("--text", type=pathlib.Path, help="the page for docs/ (default: FOLDER/study.md)")
-    parser.add_argument("--page", type=pathlib.Path, help="the page with charts (default: FOLDER/study.html)")
+    parser.add_argument("--details", type=pathlib.Path, help="each way in full, where its threads and pages were, and "
+                        "the plans (default: FOLDER/details.md)")
     parser.add_argument("--fresh", action="store_true", help="begin a new study; the old results go to "
                         "results.before.jsonl")
     parser.add_argument("--compare", type=pathlib.Path, metavar="RESULTS", help="print which conclusions differ from "
@@ -163,11 +164,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         options.minutes = 480 if options.long else 20
     options.plans = options.plans or ("all" if options.long else "overlap")
     options.text = options.text or options.folder / "study.md"
-    options.page = options.page or options.folder / "study.html"
+    options.details = options.details or options.folder / "details.md"
     known = [*matrix.JOBS, *(group.name() for group in matrix.groups_of(True))]
     if unknown := set(options.only or ()) - set(known):
         parser.error(f"--only: there is no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    for path in (options.text, options.page):
+    for path in (options.text, options.details):
         if not path.parent.is_dir() and path.parent != options.folder:
             parser.error(f"{path}: there is no folder {path.parent}")
     if options.passes < 2 or options.passes % 2:
@@ -232,8 +233,8 @@ def main(arguments: list[str] | None = None) -> int:
                for group in groups if not results.blocks(group)}
     rows = simulated.simulate(str(frameworks_case.TUNE), SOURCE)
     options.text.write_text(markdown.text_of(results, cannot, rows, command_of(options)))
-    options.page.write_text(page.page_of(results, cannot, rows, command_of(options)))
-    say(f"wrote {options.text} and {options.page}; {results.seconds() / 60:.1f} minutes")
+    options.details.write_text(details.details_of(results, command_of(options)))
+    say(f"wrote {options.text} and {options.details}; {results.seconds() / 60:.1f} minutes")
     return 0
 
 

@@ -97,7 +97,7 @@ class Matrix(StudyTest):
                               ("--passes", "3"): "--passes is 3: a palindrome needs an even number",
                               ("--passes", "0"): "--passes is 0: a palindrome needs an even number",
                               ("--text", absent): f"{absent}: there is no folder {self.folder}/absent",
-                              ("--page", absent): f"{absent}: there is no folder {self.folder}/absent"}.items():
+                              ("--details", absent): f"{absent}: there is no folder {self.folder}/absent"}.items():
             with self.subTest(words), contextlib.redirect_stderr(io.StringIO()) as said:
                 self.assertRaises(SystemExit, study.parse, list(words))
                 self.assertIn(reason, said.getvalue())

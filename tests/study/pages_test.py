@@ -2,12 +2,11 @@
 
 import re
 import unittest
-import xml.etree.ElementTree
 
 from study_case import ZERO_2, StudyTest, block_of, facts
 
+import details
 import markdown
-import page
 import simulated
 
 REASON = ("The split \"pool 6\" had the shortest period. Against this plan, unbound is unclear: +25.0 % (-1.0 to "
@@ -30,7 +29,7 @@ class Pages(StudyTest):
         rows = [simulated.simulated_of(PLAN, "a-machine", "ZeRO-Offload")]
         cannot = {"zero-2-2-small": "needs 2 CPUs, and 1 may be used"}
         self.text = markdown.text_of(found, cannot, rows, "scripts/study")
-        self.page = page.page_of(found, {}, rows, "scripts/study")
+        self.details = details.details_of(found, "scripts/study")
 
     def section(self, title: str) -> str:
         """Returns a section, without line breaks in its sentences."""
@@ -61,24 +60,13 @@ class Pages(StudyTest):
             self.assertEqual(len({line.count("|") for line in table.splitlines()}), 1, table)
 
     def test_every_simulated_figure_says_so(self):
-        section = self.page.split("<h2>Simulated machines</h2>")[1].split("<h2>")[0]
-        self.assertEqual(section.count("<figure"), 2)
-        self.assertEqual(section.count('<figure class="simulated">'), 2)
-        self.assertIn("simulated: plan ÷ unbound", section)
         heads = self.section("Simulated machines").split("\n| --- ")[0].splitlines()[-1].split("|")[1:-1]
         self.assertEqual([head.strip() for head in heads], ["simulated machine", "ZeRO-Offload (simulated)"])
 
-    def test_the_page_loads_nothing_and_its_charts_are_sound(self):
-        self.assertNotRegex(self.page, r"<script|src=|href=|url\(|https?://")
-        self.assertIn("default-src 'none'", self.page)
-        charts = re.findall(r"<svg.*?</svg>", self.page, re.DOTALL)
-        self.assertEqual(len(charts), 3)
-        for chart in charts:
-            root = xml.etree.ElementTree.fromstring(chart)
-            width = float(root.get("width"))
-            for element in root.iter():
-                for name in ("x", "x1", "x2", "cx"):
-                    self.assertTrue(0 <= float(element.get(name, 0)) <= width, chart)
+    def test_the_details_have_each_way_and_the_plans(self):
+        for words in ("| failed: a / b |", "| **more time** |", "## Where threads and pages were",
+                      "| `zf-tune plan` | 0 and 1 |"):
+            self.assertIn(words, self.details)
 
     def test_what_a_reason_says_of_unbound_is_understood(self):
         ratio, low, high = simulated.ratio_in(REASON)
@@ -90,13 +78,6 @@ class Pages(StudyTest):
         self.assertAlmostEqual(simulated.ratio_in(in_search)[0], 0.8)
         for nothing in ("Only one split was measured", "How unbound compares with this plan is not known: too few"):
             self.assertIsNone(simulated.ratio_in(nothing))
-
-    def test_axes_hold_their_values(self):
-        low, high = page.scale_of([0.8, 0.7, 0.9])
-        self.assertLess(low, 0.7)
-        self.assertGreater(high, 1)
-        self.assertIn(1.0, [round(tick, 9) for tick in page.ticks_of(low, high)])
-        self.assertEqual(page.scale_of([0.0, float("inf"), 1.0])[1], 1.05)
 
 
 if __name__ == "__main__":

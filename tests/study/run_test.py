@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import unittest
@@ -41,10 +40,10 @@ class Run(StudyTest):
                 self.assertEqual("zf-optimizer" in facts["threads"], arm == "ours-late", facts)
         self.assertEqual(losses["plan"], losses["unbound"])
         self.assertNotEqual(losses["ours-late"], losses["unbound"])
-        text, html = ((self.folder / name).read_text() for name in ("study.md", "study.html"))
+        text, details = ((self.folder / name).read_text() for name in ("study.md", "details.md"))
         self.assertIn("nothing can be said yet", text)
         self.assertRegex(text, r"\| [0-9.]+ ms, [0-9.]+, one block: nothing is said \|")
-        self.assertGreaterEqual(len(re.findall("<svg", html)), 6)
+        self.assertIn("zf-optimizer: ", details)
         again = self.study()
         self.assertEqual(again.returncode, 0, again.stderr)
         lines = (self.folder / "results.jsonl").read_text().splitlines()
