@@ -32,7 +32,7 @@ std::vector<Command> all_commands() {
       zf::tune_command(),    zf::probe_command(),  zf::plan_command(),   zf::explain_command(),
       zf::check_command(),   zf::exec_command(),   zf::export_command(), zf::doctor_command(),
       zf::verify_command(),  zf::record_command(), zf::trial_command(),  zf::bench_command(),
-      zf::publish_command(), zf::fit_command(),    zf::where_command(),
+      zf::publish_command(), zf::fit_command(),    zf::where_command(),  zf::survey_command(),
   };
 }
 
@@ -53,13 +53,14 @@ std::string overview() {
     text += zf::hanging(zf::format_text("  {:9} ", command.spec.name), summary, width);
   }
   return text + "\n" +
-         zf::hanging("",
-                     "zf-tune COMMAND --help shows the options of a command. Exit codes: 0 done, 1 runtime "
-                     "error, 2 usage, 3 the plan does not fit, or something was found (verify, doctor "
-                     "--strict), 4 no plan is possible, 130 after Ctrl-C, 143 after SIGTERM, 129 after "
-                     "SIGHUP. exec ends with the "
-                     "status of its command, or with 126 or 127 if that cannot be started.",
-                     width);
+         zf::hanging(
+             "",
+             "zf-tune COMMAND --help shows the options of a command. Exit codes: 0 done, 1 runtime "
+             "error, 2 usage, 3 the plan does not fit, or something was found (verify, survey, "
+             "doctor --strict), 4 no plan is possible, 130 after Ctrl-C, 143 after SIGTERM, 129 after "
+             "SIGHUP. exec ends with the "
+             "status of its command, or with 126 or 127 if that cannot be started.",
+             width);
 }
 
 Exit print_version() {

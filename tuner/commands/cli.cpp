@@ -1,5 +1,7 @@
 #include "commands/cli.hpp"
 
+// Words are not divided at commas: no argument has a NUL.
+#define CXXOPTS_VECTOR_DELIMITER '\0'
 #include <cxxopts.hpp>
 
 #include "base/error.hpp"
@@ -35,9 +37,14 @@ std::string full_name(const Arguments& arguments, const std::string& option) {
   return format_text("zf-tune {}: --{}", arguments.command, option);
 }
 
-/// Takes a plan that was given without --plan. Throws Error(usage) for a second one and for any other word.
+/// Takes the words that the command allows, and a plan that was given without --plan. Throws Error(usage) for
+/// a second one and for any other word.
 void take_words(const CommandSpec& spec, const std::vector<std::string>& words, Arguments& arguments) {
   for (const std::string& word : words) {
+    if (arguments.words.size() < spec.most_words) {
+      arguments.words.push_back(word);
+      continue;
+    }
     const auto plan = reads_plan(spec) ? arguments.text("plan") : std::nullopt;
     if (!reads_plan(spec) || plan) {
       const std::string why = plan ? format_text(": the plan is {} already", *plan) : "";
@@ -66,7 +73,7 @@ Arguments parse_arguments(const CommandSpec& spec, const std::vector<std::string
   Arguments arguments;
   arguments.command = spec.name;
   const std::size_t checked = end_of_options(spec, words);
-  const std::size_t end = spec.wraps_command ? checked : words.size();
+  const std::size_t end = spec.wraps_command || spec.most_words > 0 ? checked : words.size();
   std::vector<const char*> argv{"zf-tune"};
   for (std::size_t i = 0; i < end; ++i) argv.push_back(words[i].c_str());
   for (std::size_t i = end; i < words.size(); ++i) {

@@ -23,12 +23,15 @@ struct CommandSpec {
   std::vector<OptionSpec> options;  ///< a plan may also be given without --plan, if that is one of them
   bool wraps_command =
       false;  ///< a command line follows "--", or begins with the first word that is no option (or plan)
+  std::size_t most_words =
+      0;  ///< words that are neither options nor plans; then what follows "--" is wrapped
 };
 
 /// The arguments that the user gave to one command.
 struct Arguments {
   std::string command;                         ///< CommandSpec::name, for messages
   std::map<std::string, std::string> options;  ///< by long name; a flag's value is "true"
+  std::vector<std::string> words = {};         ///< as many as CommandSpec::most_words allows
   std::vector<std::string> wrapped;            ///< the command line to run, for commands that wrap one
   bool help = false;
 

@@ -29,5 +29,6 @@ Command verify_command();
 Command bench_command();
 Command publish_command();
 Command where_command();
+Command survey_command();
 
 }  // namespace zf

@@ -110,7 +110,7 @@ std::string completions(const std::vector<CommandSpec>& commands, std::vector<st
     return option == nullptr ? "" : value_lines(*option, typed.substr(0, equals + 1), typed);
   }
   if (typed.starts_with('-')) return option_lines(*spec, typed);
-  return spec->wraps_command || reads_plan(*spec) ? kFiles : "";
+  return spec->wraps_command || spec->most_words > 0 || reads_plan(*spec) ? kFiles : "";
 }
 
 }  // namespace zf

@@ -10,12 +10,6 @@
 namespace zf {
 namespace {
 
-/// Returns true for GPU memory that the driver adds and removes (Grace Hopper, POWER9). hwloc names it
-/// "GPUMemory"; before the driver is loaded, its node may exist and be empty.
-bool comes_with_a_driver(const NumaNode& node) {
-  return node.is_cpuless() && (node.subtype == "GPUMemory" || node.memory_bytes == 0);
-}
-
 /// Returns one line per fact, in the topology's order, which does not depend on what is allowed.
 std::string class_text(const Topology& topology) {
   std::string text = format_text("model {}\npackages {}\n", topology.cpu_model, topology.packages);
@@ -44,6 +38,10 @@ std::string_view smt(const MachineClass& planned, const MachineClass& present) {
 }
 
 }  // namespace
+
+bool comes_with_a_driver(const NumaNode& node) {
+  return node.is_cpuless() && (node.subtype == "GPUMemory" || node.memory_bytes == 0);
+}
 
 std::string digest(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -108,12 +106,13 @@ Allocation allocation_of(const Allowed& allowed, const MachineClass& machine) {
   return allocation;
 }
 
-std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present) {
+std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present,
+                                           std::string_view there) {
   std::vector<std::string> differences;
   const auto differ = [&](std::string_view what, const auto& then, const auto& now,
                           std::string_view cause = "") {
     if (then != now)
-      differences.push_back(format_text("{}: {} in the plan, {} here{}", what, then, now, cause));
+      differences.push_back(format_text("{}: {} {}, {} here{}", what, then, there, now, cause));
   };
   const auto named = [](const std::string& model) { return model.empty() ? "unknown" : model; };
   differ("CPU model", named(planned.model), named(present.model));
@@ -123,9 +122,8 @@ std::vector<std::string> class_differences(const MachineClass& planned, const Ma
   differ("PUs", planned.pus, present.pus, smt(planned, present));
   differ("CPUs", print(planned.cpus), print(present.cpus));
   if (differences.empty() && planned.fingerprint != present.fingerprint) {
-    differences.push_back(
-        format_text("layout of cores, caches and NUMA nodes: fingerprint {} in the plan, {} here",
-                    planned.fingerprint, present.fingerprint));
+    differences.push_back(format_text("layout of cores, caches and NUMA nodes: fingerprint {} {}, {} here",
+                                      planned.fingerprint, there, present.fingerprint));
   }
   return differences;
 }

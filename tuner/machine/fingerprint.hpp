@@ -31,7 +31,13 @@ std::string in_words(const GpuPlaces& gpus);
 Allocation allocation_of(const Allowed& allowed, const MachineClass& machine);
 
 /// Returns one sentence for each way in which this machine is not of the plan's class; empty if it is.
-std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present);
+/// `there` says where the other class was found.
+std::vector<std::string> class_differences(const MachineClass& planned, const MachineClass& present,
+                                           std::string_view there = "in the plan");
+
+/// Returns true for GPU memory that the driver adds and removes (Grace Hopper, POWER9). hwloc names it
+/// "GPUMemory"; before the driver is loaded, its node may exist and be empty.
+bool comes_with_a_driver(const NumaNode& node);
 
 /// Returns the 64-bit FNV-1a hash as 16 hex digits. It notices changes; it does not resist an attacker.
 std::string digest(std::string_view text);

@@ -2,12 +2,16 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "report/embedded.hpp"
 #include "report/explain.hpp"
 
 namespace zf {
 namespace {
 
 constexpr const char* kMarkSeen = "<span aria-hidden=\"true\">▶</span><span class=\"unseen\">chosen</span>";
+
+/// Makes the browser refuse to load or run anything.
+constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Longer text may be broken anywhere.
 constexpr std::size_t kOneLine = 40;
@@ -60,6 +64,15 @@ std::string html_table(const Table& table) {
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";
+}
+
+std::string html_page(std::string_view title, std::string_view body) {
+  return format_text(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
+      "<style>\n{}</style>\n</head>\n<body>\n\n{}</body>\n</html>\n",
+      kPolicy, title, kPageCss, body);
 }
 
 }  // namespace zf

@@ -15,4 +15,7 @@ std::string html_text(std::string_view text);
 /// "chosen".
 std::string html_table(const Table& table);
 
+/// Returns a whole page that needs no other file and loads none. `title` and `body` are HTML.
+std::string html_page(std::string_view title, std::string_view body);
+
 }  // namespace zf

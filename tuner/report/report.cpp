@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "planning/retarget.hpp"
 #include "report/comparisons.hpp"
-#include "report/embedded.hpp"
 #include "report/explain.hpp"
 #include "report/explain_homes.hpp"
 #include "report/headline.hpp"
@@ -21,9 +20,6 @@
 
 namespace zf {
 namespace {
-
-/// Makes the browser refuse to load or run anything.
-constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
 bool is_simulated(const Plan& plan) { return plan.evidence.isa == kSimulated; }
 
@@ -179,17 +175,11 @@ Plan with_samples_only(Plan plan) {
 
 std::string report_of(const Plan& plan, const Topology* topology, const std::string& plan_file) {
   const Plan shown = with_samples_only(plan);
-  const std::string head = format_text(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
-      "<style>\n{}</style>\n</head>\n",
-      kPolicy, title(shown), kPageCss);
   const std::string details =
       candidates_part(shown) + trial_part(shown) + homes_part(shown, topology) + provenance_part(shown);
-  return format_text("{}<body>\n\n{}{}{}{}{}</body>\n</html>\n", head, header(shown),
-                     decision_section(shown, plan_file), machine_section(shown, topology),
-                     sides_section(shown), section("details", "Details", details));
+  return html_page(title(shown), header(shown) + decision_section(shown, plan_file) +
+                                     machine_section(shown, topology) + sides_section(shown) +
+                                     section("details", "Details", details));
 }
 
 }  // namespace zf

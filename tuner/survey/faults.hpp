@@ -1,0 +1,29 @@
+// What is odd about a node, in words, against the class that it should be of. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "survey/node_class.hpp"
+
+namespace zf {
+
+/// A node that is not as its class, or is of none.
+struct OddNode {
+  std::string name;
+  std::string as;                ///< the fingerprint of the class that it is most like
+  std::vector<std::string> but;  ///< clauses: "CPU 31 is offline"
+};
+
+/// Compares a node with its class, or with the one that it is most like if it belongs to none. Returns
+/// nothing if nothing is odd. Precondition: there is a class.
+std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes);
+
+/// Returns "as 94ab4283, but CPU 31 is offline and SMT is off".
+std::string in_words(const OddNode& odd);
+
+/// Returns the first 8 digits of a fingerprint, for people.
+std::string short_name(const std::string& fingerprint);
+
+}  // namespace zf
