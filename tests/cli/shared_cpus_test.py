@@ -131,6 +131,22 @@ class TwoPodsInASharedPool(CommandTest):
         said = " ".join(self.run_tune("doctor", "--sysroot", "a", "--plan", "plan.json").stdout.split())
         self.assertIn("because --allowed said that they are its own", said)
 
+    def test_doctor_says_in_a_line_whether_the_cpus_are_the_pods_own_and_near_its_gpu(self):
+        far = "34-41,98-105"
+        for cpus, quota, line in (
+                (self.POOL, "800000 100000", "shared by quota (/sys/fs/cgroup/pod/cpu.max pays for 8 of 112); near"),
+                ("2-9,66-73", "max 100000", "this job's own (no quota); near its GPU"),
+                ("2-9,66-73", "1600000 100000", "this job's own (the quota pays for them); near its GPU"),
+                ("0-127", "max 100000", "all of this node's, without a quota; near its GPU"),
+                (far, "max 100000", "this job's own (no quota); far from GPU 0000:10:00.0")):
+            with self.subTest(cpus=cpus, quota=quota):
+                self.make_pod("c", quota, cpus=cpus)
+                result = self.run_tune("doctor", "--sysroot", "c")
+                self.assert_exit(result, DONE)
+                self.assertTrue(" ".join(result.stdout.split()).startswith(f"CPUs {cpus}: {line}"), result.stdout)
+                self.assertEqual("warning: far-gpus: " in result.stdout, cpus == far)
+        self.assertIn("topologyManagerPolicy", result.stdout)
+
     def test_publish_keeps_the_jobs_own_cpus(self):
         named = self.make_plan("--sysroot", "a", "--ranks", "1", "--allowed", self.POOL)
         (self.folder / "plans").mkdir()

@@ -12,9 +12,11 @@
 #include "commands/memory_warning.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
+#include "gpus/gpu_lookup.hpp"
 #include "machine/rank_count.hpp"
 #include "os/standard_streams.hpp"
 #include "planning/plan_differences.hpp"
+#include "text/wrap.hpp"
 
 namespace zf {
 namespace {
@@ -47,6 +49,7 @@ void count_ranks_and_cores(const SysRoot& sysroot, Patient& patient) {
   try {
     const Machine machine = source.with_io ? read_machine_and_ask_nvml(source) : read_machine(source);
     patient.cores = allowed_cores(machine);
+    for (const Gpu& gpu : usable_gpus(machine.topology)) patient.gpus[gpu.pci_address] = gpu.local_cpus;
     if (!patient.plan)
       patient.ranks = rank_count_of(std::nullopt, patient.environment, machine.topology).count;
   } catch (const Error&) {
@@ -79,8 +82,9 @@ Exit doctor_run(const Arguments& arguments) {
   weigh_plan(machine_source(arguments), patient);
   if (!speaks_for_node(patient.environment)) patient.ranks = 0;
   const auto diagnoses = examine(patient);
-  print_stdout("{}", format == Format::json ? diagnosis_json(diagnoses)
-                                            : diagnosis_text(diagnoses, list_columns(STDOUT_FILENO)));
+  const std::size_t width = list_columns(STDOUT_FILENO);
+  if (format == Format::text && !patient.binding) print_stdout("{}", wrapped(cpus_in_a_line(patient), width));
+  print_stdout("{}", format == Format::json ? diagnosis_json(diagnoses) : diagnosis_text(diagnoses, width));
   const bool hurts = !diagnoses.empty() && diagnoses.front().finding.severity > Severity::note;
   return hurts && arguments.has("strict") ? Exit::stale_plan : Exit::done;
 }

@@ -91,6 +91,7 @@ const std::vector<Check>& checks() {
       {"few-cores", core_findings},
       {"quota", quota_findings},
       {"neighbours", neighbour_findings},
+      {"far-gpus", far_gpu_findings},
       {"busy-cpus", busy_findings},
       {"interrupts", interrupt_findings},
       {"isolated-cpus", isolated_findings},

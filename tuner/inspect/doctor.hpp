@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,8 @@ struct Patient {
                                      ///< binding, if it can be read
   std::optional<ThreadPolicy> given_policy = {};  ///< see policy_of_others()
   std::optional<Finding> memory = {};             ///< that the plan's job does not fit this node's memory
+  std::map<std::string, CpuSet> gpus =
+      {};  ///< the CPUs near each GPU that this job can use, by its PCI address
 };
 
 /// Watches a node for half a second and returns what the checks read. `plan`: the file: its CPUs are
@@ -86,6 +89,10 @@ CpuSet planned_cpus(const Plan& plan);
 /// Returns true if a process of this node runs under the patient's plan.
 bool plans_job_runs(const Patient& patient);
 
+/// Returns in one line whether the allowed CPUs are the job's own or shared, and, where GPUs are known,
+/// whether some are near them: "CPUs 2-9: this job's own (no quota); near its GPU". Without a newline.
+std::string cpus_in_a_line(const Patient& patient);
+
 /// Returns text for a person, ended by a newline. Its lines have at most `width` columns, except words that
 /// are longer.
 std::string diagnosis_text(const std::vector<Diagnosis>& diagnoses, std::size_t width = kUnlimitedWidth);
@@ -114,6 +121,7 @@ std::vector<Finding> system_call_findings(const Patient& patient);
 std::vector<Finding> core_findings(const Patient& patient);
 std::vector<Finding> quota_findings(const Patient& patient);
 std::vector<Finding> neighbour_findings(const Patient& patient);
+std::vector<Finding> far_gpu_findings(const Patient& patient);
 std::vector<Finding> isolated_findings(const Patient& patient);
 std::vector<Finding> governor_findings(const Patient& patient);
 std::vector<Finding> clock_limit_findings(const Patient& patient);

@@ -42,6 +42,33 @@ std::string quota_remedy(const Plan& plan, const Allowed& allowed, std::size_t t
                      print_count(threads, "CPU"));
 }
 
+/// Returns the GPUs that have no allowed CPU near them.
+std::vector<std::string> far_gpus(const Patient& patient) {
+  std::vector<std::string> far;
+  for (const auto& [address, cpus] : patient.gpus) {
+    if (!cpus.empty() && !cpus.intersects(patient.allowed.cpus)) far.push_back(address);
+  }
+  return far;
+}
+
+std::string gpus_in_words(const std::vector<std::string>& addresses) {
+  return (addresses.size() == 1 ? "GPU " : "GPUs ") + join_text(addresses, ", ");
+}
+
+/// Returns whether CPUs are the job's own, as neighbours_share() decides, and why.
+std::string who_has(const Allowed& allowed) {
+  const bool some =
+      std::any_of(allowed.exclusions.begin(), allowed.exclusions.end(), [](const Exclusion& one) {
+        return one.reason == ExclusionReason::cgroup_cpuset || one.reason == ExclusionReason::affinity_mask;
+      });
+  if (allowed.shared_cpus) {
+    return format_text("shared by quota ({} pays for {:.4g} of {})", allowed.cpu_quota_path,
+                       *allowed.cpu_quota, allowed.cpus.size());
+  }
+  if (allowed.cpu_quota) return "this job's own (the quota pays for them)";
+  return some ? "this job's own (no quota)" : "all of this node's, without a quota";
+}
+
 }  // namespace
 
 // Each rank needs a core for training and one for its optimizer, and is fast with more.
@@ -104,6 +131,27 @@ std::vector<Finding> neighbour_findings(const Patient& patient) {
   return {{Severity::note, what + (known ? "; the plan pins no thread to a few of them" : ""),
            "CPUs of its own make a job's step steady: Kubernetes' static CPU policy with a whole number of "
            "CPUs, docker --cpuset-cpus without --cpus"}};
+}
+
+// Only without a plan: a plan's notes say which of its homes are far.
+std::vector<Finding> far_gpu_findings(const Patient& patient) {
+  const std::vector<std::string> far = far_gpus(patient);
+  if (far.empty()) return {};
+  return {
+      {Severity::warning,
+       format_text("{} {} near {}", print_cpus(patient.allowed.cpus),
+                   patient.allowed.cpus.size() == 1 ? "is not" : "are not", gpus_in_words(far)),
+       "Kubernetes: topologyManagerPolicy: restricted or best-effort; Slurm: --gres-flags=enforce-binding; "
+       "docker: --cpuset-cpus"}};
+}
+
+std::string cpus_in_a_line(const Patient& patient) {
+  const Allowed& allowed = patient.allowed;
+  std::string line = print_cpus(allowed.cpus) + ": " + who_has(allowed);
+  if (patient.gpus.empty()) return line;
+  const std::vector<std::string> far = far_gpus(patient);
+  if (!far.empty()) return line + "; far from " + gpus_in_words(far);
+  return line + (patient.gpus.size() == 1 ? "; near its GPU" : "; some near each of its GPUs");
 }
 
 std::vector<Finding> isolated_findings(const Patient& patient) {

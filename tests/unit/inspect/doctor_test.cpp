@@ -307,6 +307,19 @@ TEST(DoctorNeighbours, ShareTheCpusUnderAQuotaWithoutACpuset) {
   EXPECT_THAT(neighbour_findings(patient), ElementsAre(finding(Severity::note, "the plan pins no thread")));
 }
 
+TEST(DoctorGpus, AreFarIfNoAllowedCpuIsNear) {
+  Patient patient = patient_with(std::map<std::string, std::string>());
+  patient.allowed.cpus = parse_cpu_list("4-7", "test");
+  EXPECT_EQ(cpus_in_a_line(patient), "CPUs 4-7: all of this node's, without a quota");
+  patient.gpus = {{"0000:10:00.0", parse_cpu_list("7-9", "test")}, {"0000:20:00.0", {}}};
+  EXPECT_THAT(far_gpu_findings(patient), IsEmpty()) << "where the second GPU is, is not known";
+  patient.gpus["0000:10:00.0"] = parse_cpu_list("0-3", "test");
+  EXPECT_THAT(far_gpu_findings(patient),
+              ElementsAre(finding(Severity::warning, "CPUs 4-7 are not near GPU 0000:10:00.0")));
+  EXPECT_EQ(cpus_in_a_line(patient),
+            "CPUs 4-7: all of this node's, without a quota; far from GPU 0000:10:00.0");
+}
+
 TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
   Patient patient;
   patient.refused_calls = {"mbind(preferred) was refused: EPERM", "sched_setaffinity: EPERM"};
