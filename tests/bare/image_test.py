@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,13 +15,20 @@ from steps import STEP
 from wheels import SOURCE, install_build, make_wheel
 
 CONTAINERFILE = SOURCE / "configs/kubernetes/Containerfile"
-# A step as the image's user, from a folder that it may not write to.
+# A survey and a step as the image's user, from a folder that it may not write to.
 COMMAND = """set -e
 cd / && id -u
+{survey}
 zf-tune plan --quiet --params 1M -o ~/plan.json
 ZF_PLAN=~/plan.json zf-tune exec -- python3 -c "$0"
 ls -d /wheels 2>&1 || true
 """
+
+
+def survey_command() -> str:
+    """Returns the command of survey.yaml, with the node and the folder that a pod would get."""
+    command = re.search(r"command: \[(zf-tune, .*)\]", (CONTAINERFILE.parent / "survey.yaml").read_text())[1]
+    return command.replace(",", "").replace("/survey", "~/survey").replace("$(NODE)", "gpu-1")
 
 
 class Image(FilesTest):
@@ -52,7 +60,7 @@ class Image(FilesTest):
         self.assertEqual(done.returncode, 0, f"{words[0]}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
         return done.stdout.strip()
 
-    def test_a_user_plans_and_steps_in_it(self):
+    def test_a_user_surveys_plans_and_steps_in_it(self):
         wheels = self.folder / "wheels"
         install_build(self.folder / "tree")
         make_wheel(self.folder / "tree", wheels)
@@ -61,10 +69,12 @@ class Image(FilesTest):
         config = json.loads(self.buildah("inspect", "--type", "image", "image"))["OCIv1"]["config"]
         self.assertTrue(config["User"].isdigit(), "runAsNonRoot needs a number")
         container = self.buildah("from", "image")
-        said = self.buildah("run", "--isolation", "chroot", container, "--", "sh", "-c", COMMAND, STEP).splitlines()
+        command = COMMAND.format(survey=survey_command())
+        said = self.buildah("run", "--isolation", "chroot", container, "--", "sh", "-c", command, STEP).splitlines()
         self.assertEqual(said[0], config["User"])
-        self.assertRegex(said[1], r"^\d+\.\d+\.\d+$")
-        self.assertIn("No such file", said[2], "the wheels stay in the image")
+        self.assertRegex(said[1], "^gpu-1: class [0-9a-f]{16}, ")
+        self.assertRegex(said[2], r"^\d+\.\d+\.\d+$")
+        self.assertIn("No such file", said[3], "the wheels stay in the image")
 
 
 if __name__ == "__main__":
