@@ -11,7 +11,7 @@ import pathlib
 import unittest
 
 from permissions import need_namespaces
-from zf_cli import BINARY, DONE, CommandTest, parse_cpus
+from zf_cli import BINARY, DONE, CommandTest, parse_cpus, print_cpus
 
 BUILD = pathlib.Path(BINARY).parents[1]
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -77,6 +77,12 @@ class Container(CommandTest):
         allowed = json.loads(result.stdout)["allowed"]
         self.assertEqual(parse_cpus(allowed["cpus"]), set(self.cpus))
         self.assertEqual((allowed["cpu_quota"], allowed["memory_bytes"]), (QUOTA_CPUS, MEMORY_BYTES))
+
+    def test_doctor_says_in_its_first_line_that_the_cpus_are_shared_by_quota(self):
+        result = self.run_inside("doctor")
+        self.assert_exit(result, DONE)
+        self.assertRegex(" ".join(result.stdout.split()), rf"^CPUs? {print_cpus(set(self.cpus))}: shared by quota "
+                         rf"\(/sys/fs/cgroup/cpu/[^ ]+ pays for {QUOTA_CPUS} of {len(self.cpus)}\)")
 
     def test_tune_exec_and_runtime_work_and_say_what_they_do_without(self):
         result = self.run_inside("tune", "--budget", "3s", "--params", "1M")
