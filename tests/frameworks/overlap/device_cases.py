@@ -46,12 +46,12 @@ REMOVED = {
         TURN, "while not turn.publishing.wait(60.0):", "while False:", "late"),
     "a late step waits for readers": (TURN, "turn.readers = self.readers()", "pass", "late"),
     "a use that is seen waits": (
-        READS, "                    self.wait_for([", "                    ([", "by hand"),
+        READS, "            done = waiter.wait_for(some)\n", "            done = some\n", "by hand"),
     "a forward in another thread waits": (
         ENGINE, "if not reads.is_of_this_thread or is_closed_to_us(module):\n                self._finish()\n",
         "if not reads.is_of_this_thread:\n                pass\n", "in a thread"),
     "another stream waits, too": (
-        READS, "for place in waiter.wait_for(some):", "for place in waiter.wait_for(some) + some:", "two streams"),
+        READS, "for place in done or ():", "for place in [*(done or ()), *some]:", "two streams"),
     "the copy waits for backward": (
         GRADIENTS, "                stream.wait(event)\n", "                pass\n", "plain"),
     "whoever writes gradients waits for their copies": (
