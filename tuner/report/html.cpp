@@ -1,11 +1,17 @@
 #include "report/html.hpp"
 
+#include <utility>
+#include <vector>
+
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "report/embedded.hpp"
 #include "report/explain.hpp"
 
 namespace zf {
+
+/// Returns page.css. The build makes this function (scripts/embed.cmake).
+std::vector<std::pair<std::string_view, std::string_view>> page_files();
+
 namespace {
 
 constexpr const char* kMarkSeen = "<span aria-hidden=\"true\">▶</span><span class=\"unseen\">chosen</span>";
@@ -72,7 +78,7 @@ std::string html_page(std::string_view title, std::string_view body) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n"
       "<style>\n{}</style>\n</head>\n<body>\n\n{}</body>\n</html>\n",
-      kPolicy, title, kPageCss, body);
+      kPolicy, title, page_files().front().second, body);
 }
 
 }  // namespace zf

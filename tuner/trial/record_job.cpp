@@ -1,11 +1,11 @@
 #include "trial/record_job.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -23,9 +23,13 @@
 #include "os/environment.hpp"
 #include "os/file.hpp"
 #include "text/command_line.hpp"
-#include "trial/recorder.hpp"
 
 namespace zf {
+
+/// Returns the names and the texts of the recorder's Python files, runtime/python/zf_runtime/record. The
+/// build makes this function (scripts/embed.cmake).
+std::vector<std::pair<std::string_view, std::string_view>> recorder_files();
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,17 +49,9 @@ void write_recorder(const TemporaryFolder& folder) {
                             folder.path().parent_path().string()),
                 "set TMPDIR to another folder");
   }
-  const fs::path package = folder / "zf_record";
-  fs::create_directory(package);
-  const std::array<std::pair<const char*, std::string_view>, 7> modules{{{"__init__.py", kInit},
-                                                                         {"attach.py", kAttach},
-                                                                         {"jobs.py", kJobs},
-                                                                         {"probes.py", kProbes},
-                                                                         {"recorder.py", kRecorder},
-                                                                         {"timeline.py", kTimeline},
-                                                                         {"workload.py", kWorkload}}};
-  for (const auto& [name, text] : modules) folder.write(format_text("zf_record/{}", name), text);
-  folder.write("sitecustomize.py", kSitecustomize);
+  fs::create_directory(folder / "zf_record");
+  for (const auto& [name, text] : recorder_files())
+    folder.write(name == "sitecustomize.py" ? std::string(name) : format_text("zf_record/{}", name), text);
 }
 
 /// Returns what lets each Python process of the command find the recorder.
