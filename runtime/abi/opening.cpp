@@ -1,15 +1,20 @@
 #include "abi/opening.hpp"
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <exception>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "abi/freeing.hpp"
 #include "abi/group_settings.hpp"
 #include "abi/plan_binding.hpp"
 #include "abi/status.hpp"
-#include "abi/worker_program.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/strictness.hpp"
@@ -86,6 +91,54 @@ Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes,
   await_freed();  // the memory of a handle that was closed just now
   check_memory(layout.bytes, allowed);
   return Arena::create(layout);
+}
+
+bool is_program(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+/// Returns the absolute folder of this library; an empty path if it cannot be found.
+std::filesystem::path find_folder_of_this_library() noexcept try {
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void*>(&zf_version), &info) == 0 || info.dli_fname == nullptr) return {};
+  return std::filesystem::canonical(info.dli_fname).parent_path();
+} catch (const std::exception&) {
+  return {};
+}
+
+/// Found when the library is loaded: the loader may know it by a path relative to the working directory of
+/// then (LD_LIBRARY_PATH=.), and programs change theirs.
+const std::filesystem::path kFolderOfThisLibrary = find_folder_of_this_library();
+
+/// The working directory of then, to which a relative ZF_OPTIMIZER belongs; an empty path if there is none.
+const std::filesystem::path kFolderAtLoad = [] {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}();
+
+/// Returns the absolute path of zf-optimizer, so that a later change of the working directory starts no other
+/// program: ZF_OPTIMIZER if set, else the program near this library: in its folder, in ../bin (build tree,
+/// /usr/local) or in ../../bin (Debian, where the library lies in /usr/lib/x86_64-linux-gnu). Throws
+/// AbiError(ZF_ERROR_WORKER) that names the paths that were tried.
+std::filesystem::path find_worker_program(const Environment& environment) {
+  if (const auto named = environment.get("ZF_OPTIMIZER"); named && !named->empty()) {
+    const auto path = (kFolderAtLoad / *named).lexically_normal();
+    if (is_program(path)) return path;
+    throw AbiError(ZF_ERROR_WORKER, format_text("ZF_OPTIMIZER={} is not an executable file", path.string()),
+                   "set it to the path of zf-optimizer, or unset it");
+  }
+  if (kFolderOfThisLibrary.empty())
+    throw AbiError(ZF_ERROR_WORKER, "cannot find the path of libzf_runtime.so",
+                   "set ZF_OPTIMIZER to the path of zf-optimizer");
+  std::string tried;
+  for (const char* const place : {"zf-optimizer", "../bin/zf-optimizer", "../../bin/zf-optimizer"}) {
+    auto path = (kFolderOfThisLibrary / place).lexically_normal();
+    if (is_program(path)) return path;
+    tried += (tried.empty() ? "" : ", ") + path.string();
+  }
+  throw AbiError(ZF_ERROR_WORKER, format_text("cannot find zf-optimizer; tried {}", tried),
+                 "install it there, or set ZF_OPTIMIZER to its path");
 }
 
 }  // namespace

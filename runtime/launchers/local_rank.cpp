@@ -1,10 +1,10 @@
 #include "launchers/local_rank.hpp"
 
+#include <charconv>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "launchers/launched_count.hpp"
 #include "launchers/launcher.hpp"
 
 namespace zf {
@@ -23,6 +23,66 @@ std::optional<EnvNumber> rank_by(const Environment& environment, const Launcher&
 std::optional<EnvNumber> rank_by_launcher(const Environment& environment) {
   for (const Launcher& launcher : launchers()) {
     if (auto rank = rank_by(environment, launcher)) return rank;
+  }
+  return std::nullopt;
+}
+
+/// Returns count number `index` of a text like "4(x2),1".
+std::optional<int> count_on_node(std::string_view counts, int index) {
+  while (!counts.empty()) {
+    int count = 0;
+    int nodes = 1;
+    const char* const end = counts.data() + counts.size();
+    const char* rest = std::from_chars(counts.data(), end, count).ptr;
+    if (count < 1) return std::nullopt;
+    if (constexpr std::string_view times = "(x"; std::string_view(rest, end).starts_with(times)) {
+      const auto [after, error] = std::from_chars(rest + times.size(), end, nodes);
+      rest = after;
+      if (error != std::errc() || nodes < 1 || rest == end || *rest++ != ')') return std::nullopt;
+    }
+    if (rest != end && *rest++ != ',') return std::nullopt;
+    if (index < nodes) return count;
+    index -= nodes;
+    counts = std::string_view(rest, end);
+  }
+  return std::nullopt;
+}
+
+std::optional<EnvNumber> per_node(const Environment& environment, const Launcher& launcher) {
+  const auto counts = environment.get(launcher.counts[0]);
+  const auto node = number_in(environment, launcher.counts[1], 0);
+  if (!counts || !node) return std::nullopt;
+  const auto count = count_on_node(*counts, node->value);
+  return count ? std::optional(EnvNumber{*count, count_name(launcher)}) : std::nullopt;
+}
+
+std::optional<EnvNumber> quotient(const Environment& environment, const Launcher& launcher) {
+  const auto ranks = number_in(environment, launcher.counts[0], 1);
+  const auto nodes = number_in(environment, launcher.counts[1], 1);
+  if (!ranks || !nodes || ranks->value % nodes->value != 0) return std::nullopt;
+  return EnvNumber{ranks->value / nodes->value, count_name(launcher)};
+}
+
+std::optional<EnvNumber> first_set(const Environment& environment, const Launcher& launcher) {
+  for (const char* const name : launcher.counts) {
+    if (name == nullptr) break;
+    if (auto count = number_in(environment, name, 1)) return count;
+  }
+  return std::nullopt;
+}
+
+/// Returns the number of local ranks by the launcher's CountRule, and where it is from: a variable, or
+/// count_name(). Returns nothing if the launcher does not say, if the ranks of all nodes do not divide by the
+/// nodes, or if the list of all nodes has no number for ours. Throws Error(usage) with the variable if one of
+/// its variables, other than that list, is not a whole number of 1 or more (a node's number: 0 or more).
+std::optional<EnvNumber> launched_count(const Environment& environment, const Launcher& launcher) {
+  switch (launcher.rule) {
+    case CountRule::first_set:
+      return first_set(environment, launcher);
+    case CountRule::quotient:
+      return quotient(environment, launcher);
+    case CountRule::per_node:
+      return per_node(environment, launcher);
   }
   return std::nullopt;
 }

@@ -24,18 +24,18 @@ std::optional<EnvNumber> local_rank(const Environment& environment);
 /// Throws like local_rank().
 std::string launchers_rank(const Environment& environment);
 
-/// Returns how many ranks the launcher that set local_rank() has started on this node, by launched_count().
+/// Returns how many ranks the launcher that set local_rank() has started on this node, by its CountRule.
 /// - If LOCAL_RANK has no count of its own, it is the count of the other launcher with an equal rank,
 ///   provided that this launcher has started more than one.
 /// - If zf-tune exec took ZF_RANK from a launcher (ZF_RANK_FROM), it is that launcher's count.
 /// Returns nothing if the launcher does not say, if no launcher set a rank, or if the user set ZF_RANK.
-/// Throws Error(usage) like local_rank() and launched_count(), and if the rank is not below the count.
+/// Throws Error(usage) like local_rank(), if a count is malformed, and if the rank is not below the count.
 std::optional<EnvNumber> launched_ranks(const Environment& environment);
 
 /// Returns how many local ranks this node has, also outside the ranks: the count of the first of launchers()
 /// that says one, where Slurm's is SLURM_NTASKS_PER_NODE; else the count of visible_devices() unless it is 0.
-/// SLURM_TASKS_PER_NODE is not used: "4(x2),1" describes all nodes of a job, not this one. Throws like
-/// launched_count().
+/// SLURM_TASKS_PER_NODE is not used: "4(x2),1" describes all nodes of a job, not this one. Throws
+/// Error(usage) with the variable if a number is malformed.
 std::optional<EnvNumber> local_rank_count(const Environment& environment,
                                           GpuRuntime runtime = GpuRuntime::cuda);
 
