@@ -17,7 +17,7 @@ import torch
 from exact import Case, batch, loss_of, make_model, pause, values_of
 from zf_runtime import ZfError
 from zf_runtime.optim.overlap import arena
-from zf_runtime.optim.tensors import priority
+from zf_runtime.optim.tensors import threads
 
 
 def alive(thread):
@@ -307,10 +307,10 @@ class Rare(Case):
         found = []
 
         def look():
-            priority.yield_to_the_job()
-            buffer = ctypes.create_string_buffer(priority._ATTRIBUTES.size)
-            ctypes.CDLL(None).syscall(priority._GETATTR[platform.machine()], 0, buffer, len(buffer), 0)
-            found.extend(priority._ATTRIBUTES.unpack(buffer.raw))
+            threads.yield_to_the_job()
+            buffer = ctypes.create_string_buffer(threads._ATTRIBUTES.size)
+            ctypes.CDLL(None).syscall(threads._GETATTR[platform.machine()], 0, buffer, len(buffer), 0)
+            found.extend(threads._ATTRIBUTES.unpack(buffer.raw))
 
         thread = threading.Thread(target=look)
         thread.start()

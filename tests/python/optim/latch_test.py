@@ -9,7 +9,7 @@ import unittest
 
 import support  # noqa: F401
 
-from zf_runtime.optim.tensors.latch import Latch
+from zf_runtime.optim.tensors.threads import Latch
 
 ROUNDS = 300
 

@@ -14,7 +14,6 @@ from ...native import local_calls
 from ...native.scalars import scalars
 from ..tensors import clipping, formats, others
 from ..tensors.eligibility import refuse_device
-from ..tensors.versions import raise_versions
 from . import torch_fallback
 from .parts import Parts
 from .tensor_list import TensorList
@@ -92,7 +91,7 @@ class InPlaceEngine:
         param_groups = self._optimizer.param_groups
         groups = [(param_groups[number], count + 1) for number, count in kinds]
         factors = [scalars(group, count, self._is_decoupled(group), grad_scale) for group, count in groups]
-        raise_versions(parts.written)
+        others.raise_versions(parts.written)
         local_calls.engine().step(words, factors, parts.count, parts.total(), torch.get_num_threads(),
                                   parts.range_words())
 

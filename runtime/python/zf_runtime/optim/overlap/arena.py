@@ -297,24 +297,6 @@ class Arena:
             return {}
 
 
-def refuse(param: torch.Tensor) -> None:
-    """Raises ZfError for a parameter that cannot have a place."""
-    if not param.is_floating_point() or param.is_complex():
-        raise ZfError(f"a parameter of shape {list(param.shape)} is of {param.dtype}; with overlap, or on a GPU, it "
-                      "must be a real float")
-    if hasattr(param, "_local_tensor"):
-        raise ZfError(f"a parameter of shape {list(param.shape)} is a DTensor, as of FSDP2 or tensor parallelism: use "
-                      "zf_runtime.AdamW without overlap, which steps its local shard")
-
-
-def refuse_settings(group: dict[str, Any]) -> None:
-    """Raises ZfError for settings that the optimizer process does not obey."""
-    for name in ("amsgrad", "capturable", "differentiable"):
-        if group.get(name):
-            raise ZfError(f"a param_group has {name}=True, which goes together with overlap=\"off\" and parameters on "
-                          "the CPU alone: leave it out, or use torch.optim.AdamW")
-
-
 def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank: int | None) -> dict[str, Any]:
     """Returns the keywords for Runtime. Raises TypeError if `given` has one that the optimizer sets itself."""
     for name in ("plan", "rank"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import math
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import torch
@@ -20,19 +19,18 @@ from ...native.runtime import Runtime
 from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.streams import Device
-from ..tensors.versions import raise_versions
 from . import compiled, ddp_hook, graphs
-from .arena import Arena, Place, first_numbers, refuse, refuse_settings
+from .arena import Arena, Place, first_numbers
 from .gates import Order, is_closed_to_us
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads
-from .shared_memory import refuse_shared
-from .state import saved_entries, show, take_apart, take_edits, take_entries, warn_of_other_numbers
+from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
+from .state import Stated, show, take_edits
 from .timeline import Span, Timeline
 from .turn import Turn
 
 
-class OverlapEngine:
+class OverlapEngine(Stated):
     """Steps in a process of its own: see Engine."""
 
     def __init__(self, optimizer: Any, mode: str, options: dict[str, Any], *, wants_norm: bool):
@@ -51,7 +49,6 @@ class OverlapEngine:
         self._turns = 0
         self._wants_norm = wants_norm
         self._was_asked = False  # for the norm, since the last step
-        self._given: dict[str, Any] | None = None  # a state_dict that is being loaded
         self._said: set[str] = set()
         self._is_closed = False
         self._is_on_gpu = False
@@ -337,7 +334,7 @@ class OverlapEngine:
         for param, settings, _ in live:
             of[param].settings = settings
         places = [of[param] for param, _, _ in live]
-        _refuse_shared(places)
+        refuse_moved(places)
         return places
 
     def _take_written(self, places: Iterable[Place]) -> None:
@@ -372,7 +369,7 @@ class OverlapEngine:
                 factors.append(scalars(place.settings, key[1] + 1, True, scale))
             scalars_of.append(kinds[key])
         if self._mode == "exact":
-            raise_versions([place.param for place in places])  # a graph over the old values is refused from now on
+            others.raise_versions([place.param for place in places])  # a graph over old values is refused now
         turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
                     is_late=self._mode == "late")
         self._turns += 1
@@ -400,64 +397,6 @@ class OverlapEngine:
         if self._is_on_gpu and torch.cuda.is_current_stream_capturing():
             raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
                           "Use torch.optim.AdamW(capturable=True), or no graph")
-
-    # ---- state ----
-
-    def settle(self) -> None:
-        if self.opened is None:
-            return
-        self._require()
-        self._finish()
-        places = list(self._same())
-        take_edits(places, places, self._optimizer.state)
-        self._take_written(places)
-
-    def _same(self) -> Iterator[Place]:
-        """Yields the places of the parameters that are of the kind that they were."""
-        return (place for place in self._require().arena.places if hashing.kind(place.param) == place.kind)
-
-    def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        of = self.opened.arena.of if self.opened is not None else {}
-        saved = {**state_dict, "state": {key: {**entry} for key, entry in state_dict["state"].items()}}
-        for param, entry in saved_entries(saved, self._optimizer.param_groups).items():
-            if param in of and of[param].is_split:
-                entry["low"] = of[param].low_bits()
-        return saved
-
-    def copied(self, state: dict[str, Any]) -> dict[str, Any]:
-        of = self.opened.arena.of if self.opened is not None else {}
-        entries = {param: {**entry, **({"low": of[param].low_bits()} if param in of and of[param].is_split else {})}
-                   for param, entry in state["state"].items()}
-        return {**state, "state": collections.defaultdict(dict, entries)}
-
-    def begin_load(self) -> None:
-        self._require()
-        self._finish()
-
-    def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
-        loaded = take_apart(optimizer, state_dict)
-        self._given = state_dict
-        return loaded
-
-    def loaded(self) -> None:
-        given, self._given = self._given, None
-        if given is None:
-            return
-        optimizer = self._optimizer
-        entries = saved_entries(given, optimizer.param_groups)
-        every = first_numbers(optimizer.param_groups)
-        of = self._require().arena.of
-        if any(param not in of for param in entries):
-            self._open([each for each in every if each[0] in of or each[0] in entries])
-        places = self._require().arena.places
-        warn_of_other_numbers(places, entries)
-        optimizer.state.clear()
-        for place in places:
-            place.forget_low_bits()
-        take_entries([(place, entries.get(place.param)) for place in places], optimizer.state)
-
-    def end_load(self) -> None:
-        self._given = None
 
     def check_group(self, group: dict[str, Any]) -> None:
         if self.opened is not None:
@@ -498,16 +437,6 @@ class OverlapEngine:
         if line not in self._said:
             self._said.add(line)
             warnings.warn(f"zf_runtime.AdamW: {line}", stacklevel=4)
-
-
-def _refuse_shared(places: list[Place]) -> None:
-    """Raises ZfError if a parameter has moved to memory of another one. It costs 0.15 us for one that has not moved."""
-    with torch._C.DisableTorchFunction():  # no read that waits
-        has_moved = any(place.param.data_ptr() != place.address for place in places)
-    if has_moved:
-        refuse_shared([place.param for place in places])
-        for place in places:
-            place.address = place.param.data_ptr()
 
 
 def _warn_of_lost(places: list[Place]) -> None:

@@ -12,11 +12,11 @@ import torch
 
 from ...errors import ZfError
 from ..tensors.streams import Device, device_of
-from .arena import Arena, Place, refuse
+from .arena import Arena, Place
 from .gates import Order
 from .gradients import Gradients
 from .reads import Reads
-from .shared_memory import refuse_shared
+from .refusals import refuse, refuse_shared
 from .timeline import Timeline
 from .turn import OUR_THREADS, Overlap, Share
 

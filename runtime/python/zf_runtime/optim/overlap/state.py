@@ -5,18 +5,91 @@ step finds it. No state ever goes to a GPU."""
 
 from __future__ import annotations
 
+import collections
+import pathlib
 import warnings
-from collections.abc import Iterable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
 from ...errors import ZfError
-from ..tensors import formats
-from .arena import Place, refuse_settings
-from .mapped_files import ranges_of
+from ..tensors import formats, hashing
+from .arena import Place, first_numbers
+from .refusals import refuse_settings
+
+if TYPE_CHECKING:
+    from .opened import Opened, Wanted
 
 State = MutableMapping[torch.Tensor, Any]
+
+
+class Stated:
+    """The part of an engine that serves `state`: it is edited, copied, saved and loaded."""
+
+    opened: Opened | None
+    _optimizer: Any
+    _require: Callable[[], Opened]
+    _open: Callable[[Wanted], None]
+    _finish: Callable[[], None]
+    _take_written: Callable[[Iterable[Place]], None]
+    _given: dict[str, Any] | None = None  # a state_dict that is being loaded
+
+    def settle(self) -> None:
+        if self.opened is None:
+            return
+        self._require()
+        self._finish()
+        places = list(self._same())
+        take_edits(places, places, self._optimizer.state)
+        self._take_written(places)
+
+    def _same(self) -> Iterator[Place]:
+        """Yields the places of the parameters that are of the kind that they were."""
+        return (place for place in self._require().arena.places if hashing.kind(place.param) == place.kind)
+
+    def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        of = self.opened.arena.of if self.opened is not None else {}
+        saved = {**state_dict, "state": {key: {**entry} for key, entry in state_dict["state"].items()}}
+        for param, entry in saved_entries(saved, self._optimizer.param_groups).items():
+            if param in of and of[param].is_split:
+                entry["low"] = of[param].low_bits()
+        return saved
+
+    def copied(self, state: dict[str, Any]) -> dict[str, Any]:
+        of = self.opened.arena.of if self.opened is not None else {}
+        entries = {param: {**entry, **({"low": of[param].low_bits()} if param in of and of[param].is_split else {})}
+                   for param, entry in state["state"].items()}
+        return {**state, "state": collections.defaultdict(dict, entries)}
+
+    def begin_load(self) -> None:
+        self._require()
+        self._finish()
+
+    def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+        loaded = take_apart(optimizer, state_dict)
+        self._given = state_dict
+        return loaded
+
+    def loaded(self) -> None:
+        given, self._given = self._given, None
+        if given is None:
+            return
+        optimizer = self._optimizer
+        entries = saved_entries(given, optimizer.param_groups)
+        every = first_numbers(optimizer.param_groups)
+        of = self._require().arena.of
+        if any(param not in of for param in entries):
+            self._open([each for each in every if each[0] in of or each[0] in entries])
+        places = self._require().arena.places
+        warn_of_other_numbers(places, entries)
+        optimizer.state.clear()
+        for place in places:
+            place.forget_low_bits()
+        take_entries([(place, entries.get(place.param)) for place in places], optimizer.state)
+
+    def end_load(self) -> None:
+        self._given = None
 
 
 def show(place: Place, state: State) -> None:
@@ -47,7 +120,7 @@ def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: 
     and a master that is missing is the parameter. Without an entry a parameter begins anew. A source may lie in the
     arena, also where another one goes: it is read before that."""
     check_shapes({place.param: entry for place, entry in entries if entry})
-    mapped = ranges_of(max((place.exp_avg.data_ptr() for place, _ in entries), default=0))
+    mapped = _ranges_of(max((place.exp_avg.data_ptr() for place, _ in entries), default=0))
     for place, entry in [(place, _apart(place, entry, mapped) if entry else None) for place, entry in entries]:
         if entry is None:
             place.reset()
@@ -127,3 +200,15 @@ def take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
     if lengths[0] == lengths[1]:  # else torch reports it
         check_shapes(saved_entries(state_dict, optimizer.param_groups))
     return {**state_dict, "state": {}}
+
+
+def _ranges_of(address: int) -> list[range]:
+    """Returns the ranges of addresses that hold the file mapped at an address. Where they cannot be read, the range is
+    that of all addresses."""
+    try:
+        lines = [line.split(maxsplit=5) for line in pathlib.Path("/proc/self/maps").read_text().splitlines()]
+    except OSError:
+        return [range(1 << 64)]
+    maps = [(range(*(int(end, 16) for end in fields[0].split("-"))), fields[3:5]) for fields in lines]
+    files = [file for each, file in maps if address in each]
+    return [each for each, file in maps if file in files]

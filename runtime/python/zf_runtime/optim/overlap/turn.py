@@ -24,9 +24,8 @@ from ...errors import ZfError
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars
 from ..tensors.hashing import kind
-from ..tensors.latch import Latch
-from ..tensors.priority import yield_to_the_job
 from ..tensors.streams import COPIES, REACHED, Device, Event, Reading, Stream
+from ..tensors.threads import Latch, yield_to_the_job
 from . import graphs
 from .arena import Arena, Place
 from .timeline import Timeline

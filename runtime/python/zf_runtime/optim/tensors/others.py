@@ -1,4 +1,4 @@
-"""Knows the optimizers with steps that run beside training: another one may be over the same parameters."""
+"""Lets others know of a step over the same parameters: autograd, and optimizers with steps that run beside training."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import weakref
 from collections.abc import Iterable
 from typing import Any
+
+import torch
 
 from ...errors import ZfError
 
@@ -23,3 +25,12 @@ def settle(optimizer: Any, params: Iterable[Any]) -> None:
         if (pending := other._pending()) and not pending.isdisjoint(params := list(params)):
             with contextlib.suppress(ZfError):  # such as ZfWorkerDied, which its own next call reports
                 other._finish_own()
+
+
+def raise_versions(tensors: list[torch.Tensor]) -> None:
+    """Tells autograd that tensors change: a graph over their old values is refused."""
+    try:
+        torch.autograd.graph.increment_version(tensors)
+    except (TypeError, RuntimeError):  # older torch takes one tensor
+        for tensor in tensors:
+            torch.autograd.graph.increment_version(tensor)

@@ -18,8 +18,7 @@ import torch
 from ...native import local_calls
 from . import hashing
 from .eligibility import TYPES
-from .latch import Latch
-from .priority import yield_to_the_job
+from .threads import Latch, yield_to_the_job
 
 COPIES = "zf-copies"  # the threads of a CPU's streams
 
