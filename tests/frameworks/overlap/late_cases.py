@@ -84,6 +84,27 @@ class Late(case.AdamWTest):
             self.assertTrue(all((param == -1).all() for param in params))
             optimizer.close()
 
+    def test_parameters_come_back_in_the_order_of_forward(self):
+        """It is not that of param_groups here. Until a forward was seen, that is the order."""
+        layers = torch.nn.ModuleList(torch.nn.Linear(512, 512, bias=False) for _ in range(4))  # 1 MiB each
+        optimizer = self.ours(layers.parameters(), "exact")
+        progress, asked = optimizer.runtime.progress, []
+
+        def watched(group, at_least, **keywords):
+            asked.append(group)
+            return progress(group, at_least, **keywords)
+
+        optimizer.runtime.progress = watched
+        for _ in range(3):
+            value = torch.ones(2, 512)
+            for layer in reversed(layers):
+                value = layer(value)
+            value.sum().backward()
+            optimizer.step()
+        optimizer.synchronize()
+        self.assertEqual(asked[-4:], [3, 2, 1, 0])
+        optimizer.close()
+
     def test_a_write_during_a_step_is_warned_of(self):
         param = torch.nn.Parameter(torch.zeros(5))
         optimizer = self.ours([param], lr=1.0, weight_decay=0)
