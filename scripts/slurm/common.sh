@@ -26,6 +26,7 @@ read_settings() {
   run=/run/zf-tune         # where jobs find their plan; on a local file system
   deadline=0.7             # seconds for everything that a prolog does, except logging
   class=/var/lib/zf-tune/class # the health check remembers the node's class here
+  survey=                  # the JSON of a survey: the health check compares the node with its class there
   strict=no                # yes: the health check drains a node that differs from its plan
   scontrol=/usr/bin/scontrol
   local file=/etc/zf-tune/slurm.conf line empty=""
@@ -40,7 +41,7 @@ read_settings() {
   fi
   while IFS= read -r line || [[ -n $line ]]; do
     case $line in
-      program=* | plans=* | run=* | deadline=* | class=* | strict=* | scontrol=*)
+      program=* | plans=* | run=* | deadline=* | class=* | survey=* | strict=* | scontrol=*)
         # The value ends before the comment, and before the blanks at its end.
         [[ $line =~ ^([a-z]+)=([^#]*[^#[:space:]])? ]] || continue
         if [[ -n ${BASH_REMATCH[2]} ]]; then
@@ -146,6 +147,14 @@ log() {
 # switched_off: true if the job has switched zf-tune off, by ZF_TUNE=off or by --comment=zf-tune=off.
 switched_off() {
   [[ ${ZF_TUNE:-} =~ ^(off|0|no|false)$ || ${SLURM_JOB_COMMENT:-} == *zf-tune=off* ]]
+}
+
+# kind_of_job: sets $kind to NAME if the job was submitted with --comment=zf-tune=NAME, else to nothing. A NAME is
+# letters, digits, dashes and underscores.
+kind_of_job() {
+  kind=
+  [[ ${SLURM_JOB_COMMENT:-} =~ (^|[[:space:],;])zf-tune=([A-Za-z0-9][A-Za-z0-9_-]*)([[:space:],;]|$) ]] || return 0
+  kind=${BASH_REMATCH[2]}
 }
 
 # name_of_the_jobs_plan: sets $published to the path of this job's plan on this node. False if the job has no number.

@@ -1,4 +1,4 @@
-"""tune-classes.sbatch over a partition of nodes of several classes, and the health check. The nodes are slurmds on this
+"""A survey of a partition, tune-classes.sbatch, and the health check. The nodes are slurmds on this
 machine; what zf-tune finds on each comes from a file."""
 
 import os
@@ -7,27 +7,26 @@ from lab import HOME, kit_conf
 from slurm_case import SlurmTest
 from zf_cli import SOURCE
 
-MACHINES = {"a1": "qemu-2n", "a2": "qemu-2n", "b1": "qemu-4n"}
+# Of a1 to a3 one is slow. a4 is as they are, but two of its CPUs are offline.
+MACHINES = {"a1": "qemu-2ht", "a2": "qemu-2ht", "a3": "qemu-2ht", "a4": "qemu-2ht-offline2,5"}
 NODES = "".join(f"NodeName={name} CPUs=8 RealMemory=100\n" for name in MACHINES)
 
 # zf-tune as it would be on the node of a step: what it sees is the node's file; what it would measure, it guesses.
 STUB = f"""#!/bin/bash
 command=$1
 shift
+machine="--topology {HOME}/$SLURMD_NODENAME.xml"
 case $command in
   tune) command=plan
     echo "tasks per node: ${{SLURM_NTASKS_PER_NODE-unset}}" ;;
-  check)
-    if [[ -e {HOME}/unsure-$SLURMD_NODENAME ]]; then
-      echo "cannot tell whether it is slow"
-      [[ $* == *--strict* ]] && exit 3
-      exit 0
-    fi
-    [[ $1 == --bandwidth ]] && shift
-    [[ $1 == --strict ]] && shift
-    if [[ -e {HOME}/slow-$SLURMD_NODENAME ]]; then echo "$1: memory bandwidth is 61 % of the plan's"; exit 3; fi ;;
+  survey)
+    {HOME}/bin/zf-tune survey $machine "$@"
+    code=$?
+    speed=$(cat {HOME}/speed-$SLURMD_NODENAME 2>/dev/null || echo 1e11)
+    [[ $1 != add ]] || sed -i 's/"not_measured".*/"bytes_per_s": '"$speed/" "$2/$SLURMD_NODENAME.json"
+    exit $code ;;
 esac
-exec {HOME}/bin/zf-tune "$command" --topology "{HOME}/$SLURMD_NODENAME.xml" "$@"
+exec {HOME}/bin/zf-tune "$command" $machine "$@"
 """
 
 # The optimizer's CPU is measured to be 0, 1 or both. Here it is not CPU 1 alone.
@@ -45,38 +44,66 @@ class Partition(SlurmTest):
     def run_partition(self, script: str, conf="") -> str:
         more = {f"{HOME}/{node}.xml": SOURCE / f"tests/machines/{machine}.xml" for node, machine in MACHINES.items()}
         more[f"{HOME}/stub/zf-tune"] = STUB
+        more["/etc/zf-tune/slurm.conf"] = f"program={HOME}/stub/zf-tune\n"
         return self.here(f"export PATH={HOME}/stub:$PATH; cd $lab; mkdir -m 777 out\n{script}", conf=NODES + conf,
                          confined=False, more=more)
 
-    def test_one_node_of_each_class_is_tuned_and_the_slow_one_named(self):
+    def test_one_node_of_each_class_is_tuned_and_the_odd_ones_are_named(self):
         said = self.run_partition(f"""
-            tune() {{ as_user sbatch -o out/log -N3 {HOME}/slurm/tune-classes.sbatch out/plans "$@" >/dev/null
-                     until_true 30 job_gone; cat out/log; ls out/plans/*.json | wc -l; }}
-            tune; first=$(stat -c %y out/plans/*.json)
-            touch {HOME}/slow-a2 {HOME}/unsure-b1; tune
+            tune() {{ as_user sbatch -o out/log -N4 {HOME}/slurm/tune-classes.sbatch out/plans "$@" >/dev/null
+                     until_true 30 job_gone; cat out/log; }}
+            echo 6e10 >{HOME}/speed-a3
+            tune --ranks 2; first=$(stat -c %y out/plans/*.json); ls out/plans/*.json | wc -l
+            tune
             [[ $(stat -c %y out/plans/*.json) == "$first" ]] && echo plans are kept
-            cat out/plans/nodes.tsv; cat out/plans/*.json | grep -c '"schema"'
-            grep -h "tasks per node" out/plans/*.log""")
-        lines = said.splitlines()
-        self.assertEqual(sum("tuning a" in line for line in lines), 1, said)
-        self.assertEqual(sum("tuning b1" in line for line in lines), 1, said)
-        self.assertIn("2 classes, 3 nodes; these do not fit:\nnone\n2\n", said)
-        self.assertRegex(said, r"these do not fit:\na2\t\w{16}\t.*61 % of the plan's\nb1\t\w{16}\tcannot tell .*\n2\n"
-                               "plans are kept\n")
-        self.assertRegex(said, r"a1\t\w{16}\tfits\na2\t.*\nb1\t\w{16}\tcannot tell .*\n2\n")
-        self.assertEqual(said.count("tasks per node: unset\n"), 2, said)
+            grep -h "tasks per node" out/plans/*.log; grep -c '"schema"' out/plans/*.json
+            grep -A 1 '"home"' out/plans/*.json | grep cpus""")
+        self.assertEqual(said.count("4 nodes of 1 class answered, 2 odd\n"), 2, said)
+        self.assertIn("odd: a4: as 3b42bec7, but CPUs 2,5 are offline\n", said)
+        self.assertIn("odd: a3: as 3b42bec7, but it has 60 % of its class's bandwidth\n", said)
+        self.assertIn("3b42bec7c7f5c3be: was tuned on a1\n1\n", said)
+        self.assertIn("every class has a plan\nplans are kept\ntasks per node: unset\n1\n", said)
+
+    def test_an_admin_goes_from_nothing_to_jobs_with_plans(self):
+        """As docs/cluster.md tells it: survey, tune, publish, and the class as a feature of its nodes."""
+        said = self.run_partition("""
+            mkdir -p /etc/zf-tune
+            as_user srun -N4 -n4 --overlap zf-tune survey add $lab/out/nodes
+            sinfo -hNo '%N %f' >out/sinfo
+            as_user zf-tune survey out/nodes --nodes - --plans out/plans \\
+              --tune 'srun -N1 -n1 --overlap -w {node} bash -c {command}' -- --ranks 2 <out/sinfo
+            mv out/plans /etc/zf-tune/
+            zf-tune survey out/nodes --nodes - --features <out/sinfo >out/features; cat out/features
+            bash out/features; sinfo -hNo '%N %f'
+            mkdir /etc/zf-tune/plans/large; mv /etc/zf-tune/plans/*.json /etc/zf-tune/plans/large/
+            for node in a1 a2 a3 a4; do
+              for job in "-C zf-3b42bec7c7f5c3be --comment=zf-tune=large" --comment=zf-tune=large --comment=none; do
+                as_user srun -N1 -w $node $job sh -c 'echo "$SLURMD_NODENAME: $(grep -o 3b42bec7c7f5c3be $ZF_PLAN)"' \\
+                  2>&1
+                until_true 10 job_gone
+              done
+            done
+            zf-tune survey out/nodes --nodes - --format json <out/sinfo >/etc/zf-tune/survey.json
+            true""", conf=kit_conf())
+        self.assertIn("odd: a4: as 3b42bec7, but CPUs 2,5 are offline\n", said)
+        self.assertIn("3b42bec7c7f5c3be: was tuned on a1\n", said)
+        self.assertIn("scontrol update NodeName=a[1-3] AvailableFeatures=zf-3b42bec7c7f5c3be\n", said)
+        self.assertIn("a3 zf-3b42bec7c7f5c3be\na4 (null)\n", said)
+        for node in ("a1", "a2", "a3"):
+            self.assertEqual(said.count(f"{node}: 3b42bec7c7f5c3be\n"), 2, "with the feature, and without")
+            self.assertEqual(said.count(f"{node}: \n"), 1, "of another kind of job there is no plan")
+        self.assertEqual(said.count("a4: \n"), 2, said)
+        self.assertIn("Requested node configuration is not available", said)
 
     def test_a_job_that_cannot_do_its_work_says_so_and_fails(self):
         said = self.run_partition(f"""
             tune() {{ as_user sbatch -o out/log -N2 {HOME}/slurm/tune-classes.sbatch "$@" >/dev/null
                      until_true 30 job_gone; cat out/log; }}
             tune; ln -sf /bin/false {HOME}/stub/zf-tune; tune out/plans
-            ls -A out/plans; sacct -n -X -o ExitCode 2>/dev/null
+            ls -A out/plans
             scontrol show job 2>/dev/null | grep -o 'ExitCode=[0-9]*'""")
         self.assertIn("tune-classes: no folder given; usage: sbatch", said)
-        self.assertIn("tune-classes: no node has said its class", said)
         self.assertIn("ExitCode=2\nExitCode=1\n", said)
-        self.assertNotIn("nodes.tsv", said)
 
 
 class Health(SlurmTest):
@@ -160,6 +187,26 @@ exec {HOME}/bin/zf-tune "$@"
                                f"program={HOME}/bin/stub\nclass=/run/zf-class/class\nstrict=yes\n"})
         why = "cannot check the bandwidth of this node: cannot tell whether lab is slow: spread 461 %"
         self.assertEqual(said, f"node is idle\n{why}\n")
+
+    def test_node_that_differs_from_the_class_of_its_survey_is_named_and_drained(self):
+        """The plan does not matter then, and there is none."""
+        stub = f"""#!/bin/bash
+exec {HOME}/bin/zf-tune "$@" --topology {HOME}/node.xml
+"""
+        machines = SOURCE / "tests/machines"
+        said = self.here(f"""
+            cd $lab; for i in 1 2 3; do {HOME}/bin/stub survey add nodes --name n$i >/dev/null; done
+            {HOME}/bin/stub survey nodes --format json >/etc/zf-tune/survey.json
+            {HOME}/slurm/health; {HOME}/slurm/health
+            cp {HOME}/less.xml {HOME}/node.xml; {HOME}/slurm/health
+            until_true 5 eval '[[ $(said | wc -l) -ge 2 ]]'; node_state; said""",
+                         conf=kit_conf(), confined=False,
+                         more={f"{HOME}/bin/stub": stub, f"{HOME}/node.xml": machines / "qemu-2ht.xml",
+                               f"{HOME}/less.xml": machines / "qemu-2ht-offline2,5.xml",
+                               "/etc/zf-tune/slurm.conf": f"program={HOME}/bin/stub\nstrict=yes\n"
+                                                          "survey=/etc/zf-tune/survey.json\n"})
+        self.assertRegex(said, r"^node is drained\ncannot check the bandwidth of this node: cannot tell .*\n"
+                               r"this node differs from its class: as 3b42bec7, but CPUs 2,5 are offline; cannot .*\n$")
 
     def test_good_node_is_not_mentioned(self):
         self.assertEqual(self.check_health(), "node is idle\n")

@@ -168,7 +168,7 @@ class Settings(unittest.TestCase):
     def test_the_example_has_every_name_on_a_line_of_its_own_with_its_default(self):
         absent = "bounded() { answer='No such file'; return 1; }; read_settings loud"
         defaults = self.said_by(absent + "; for name in " + " ".join(NAMES) + '; do echo "# $name=${!name}"; done')
-        self.assertEqual(len(defaults), 7)
+        self.assertEqual(len(defaults), 8)
         lines = (KIT / "zf-tune.conf").read_text().splitlines()
         self.assertEqual([line for line in defaults if line not in lines], [])
 

@@ -173,6 +173,8 @@ class OneTuning {
     std::error_code error;
     std::filesystem::rename(tuning_.fresh(), tuning_.plan, error);
     if (error) throw_errno(error.value(), tuning_.plan.string());
+    std::filesystem::remove(tuning_.fresh().string() + ".samples.jsonl",
+                            error);  // else the next tuning goes on there
     mark.remove();
     say(how);
     return true;
