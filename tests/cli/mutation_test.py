@@ -193,6 +193,14 @@ class Mutation(CommandTest):
         changed = ("--topology", "pack:1 [numa(memory=64GiB)] core:4 pu:1")  # has no plan, so the memory is read
         self.try_files([class_plan, "lib/class"], (*publish, *changed), (*publish, *NODE))
 
+    def test_answers_of_nodes_and_their_survey(self):
+        for name in ("a", "b", "c"):
+            self.assert_exit(self.run_tune("survey", "add", "nodes", "--name", name, *NODE), DONE)
+        survey = self.run_tune("survey", "nodes", "--format", "json")
+        self.write_files({"survey.json": survey.stdout})
+        self.try_files(["nodes/b.json"], ("survey", "nodes", "--report", "page.html"), page="page.html")
+        self.try_files(["survey.json"], ("survey", "check", "survey.json", "--name", "a", *NODE))
+
     def test_captured_nodes(self):
         node = self.make_node(4)
         self.write_files({f"node/{name}": f"{text}\n" for name, text in NODE_FILES.items()})
