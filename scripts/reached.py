@@ -37,7 +37,8 @@ PYTHON_USERS = {
     "native": {"frameworks.package"},
     "record": {"cli.record", "frameworks.record"},
     "binding": {"frameworks.bind", "frameworks.bind_page", "frameworks.bound_jobs"},
-    "in_place": {"frameworks.inplace"},
+    "in_place": {"frameworks.inplace", "frameworks.backward"},
+    "backward": {"frameworks.backward"},
     "overlap": {"frameworks.overlap"},
     "optim": {"frameworks.example", "frameworks.torch_page"},
     "deepspeed": {"frameworks.deepspeed", "frameworks.package"},
@@ -51,6 +52,7 @@ RULES = [
     ("tests/unit/*/*", {"{1}"}),
     ("tests/cli/*_test.py", {"cli.{1}"}),
     ("tests/frameworks/in_place/*", {"frameworks.inplace"}),
+    ("tests/frameworks/backward/*", {"frameworks.backward"}),
     ("tests/frameworks/overlap/*", {"frameworks.overlap"}),
     ("tests/frameworks/*_test.py", {"frameworks.{1}"}),
     ("tests/bench/*", {"rooms"}),  # programs that people run

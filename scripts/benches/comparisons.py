@@ -62,6 +62,8 @@ COMPARISONS = {
     "processes": fused_or_ours(),
     # DeepSpeedCPUAdam by hand in place ÷ its own operator. With ZF_TUNE=off, install() does nothing.
     "deepspeed": Together((None, None), {"ZF_TUNE": "on"}),
+    # a step in backward ÷ torch's fused one after it
+    "backward": Together((None, None)),
     # formats of the state
     "formats": Together((None, None), MALLOC | {"ZF_TUNE": "on"},
                         plan=("--params", "200M", "--framework", "deepspeed-offload")),

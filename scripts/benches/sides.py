@@ -1,6 +1,7 @@
 """The jobs of pairs.py with all sides in one process, which times their steps as it is asked to.
 
-usage: sides.py JOB SMALLER     A line with a number of pairs on stdin gives one line of pairs, in milliseconds."""
+usage: sides.py JOB SMALLER     A line with a number of pairs on stdin gives one line of pairs, in milliseconds.
+       sides.py peak SMALLER SIDE     The highest memory of one side of the job backward."""
 
 import functools
 import json
@@ -85,6 +86,58 @@ def loop() -> Sides:
         next_loss(model).backward()
 
     return two(work, optimizers["ours"].step, optimizers["other"].step)
+
+
+def gpt(names=("fused", "off", "backward", "tutorial")) -> Sides:
+    """Iterations of a small GPT of 23M parameters (jobs/gpt.py). tutorial: an optimizer for each parameter, stepped and
+    freed by a hook, as torch's tutorial "How to save memory by fusing the optimizer step into the backward pass"."""
+    import zf_runtime
+    from model import arguments, training_of
+
+    sys.argv[1:] = ["--gpt", "--width=512", f"--blocks={fewer(6)}", "--tokens=128"]
+    options = arguments()
+    made = {name: training_of(options, 0) for name in names}
+    optimizers = {}
+    for name, (model, _) in made.items():
+        if name == "tutorial":
+            each = {param: torch.optim.AdamW([param], lr=1e-3, fused=True) for param in model.parameters()}
+
+            def hook(param, each=each):
+                each[param].step()
+                each[param].zero_grad()
+
+            for param in each:
+                param.register_post_accumulate_grad_hook(hook)
+        elif name == "fused":
+            optimizers[name] = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+        else:
+            optimizers[name] = zf_runtime.AdamW(model.parameters(), lr=1e-3, overlap=name)
+
+    def work(name):
+        model, next_loss = made[name]
+        loss = next_loss(model)
+        loss.backward()
+
+    def step(name):
+        if name in optimizers:
+            optimizers[name].step()
+            optimizers[name].zero_grad()
+
+    return Sides(work, {name: functools.partial(step, name) for name in names}, names[0])
+
+
+def peak_of(name: str) -> None:
+    """Prints the highest memory of a process that has this side of gpt() alone, and before it was made."""
+    def peak_mib():
+        status = pathlib.Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    import zf_runtime.optim.adam  # noqa: F401
+
+    before, sides = peak_mib(), gpt([name])
+    for number in range(6):
+        sides.pair(number, True)
+    print(f"{name}: VmHWM {peak_mib():.0f} MiB, {peak_mib() - before:.0f} more than before the model was made")
 
 
 def one_each() -> Sides:
@@ -253,12 +306,13 @@ def peers() -> Sides:
 JOBS = {"loop": loop, "passive": loop, "iteration": loop, "large": lambda: plain(100, 1_280_000),
         "many": lambda: plain(400, 65536), "tiny": lambda: plain(2000, 1000), "one-each": one_each,
         "half": lambda: half(False), "half-plain": lambda: half(True), "fsdp": lambda: fsdp("fused"),
-        "fsdp-foreach": lambda: fsdp("foreach"), "deepspeed": deepspeed, "formats": formats, "peers": peers}
+        "fsdp-foreach": lambda: fsdp("foreach"), "deepspeed": deepspeed, "formats": formats, "peers": peers,
+        "backward": gpt}
 
 
 def serve(job: str) -> None:
     """Says which side the others are compared with, and answers each line of stdin with as many pairs."""
-    sides, whole = JOBS[job](), job == "iteration"
+    sides, whole = JOBS[job](), job in ("iteration", "backward")
     for number in range(5):
         sides.pair(number, whole)
     print("REFERENCE " + json.dumps(sides.reference), flush=True)
@@ -271,4 +325,7 @@ def serve(job: str) -> None:
 
 if __name__ == "__main__":
     SMALLER = int(sys.argv[2])
-    serve(sys.argv[1])
+    if sys.argv[1] == "peak":
+        peak_of(sys.argv[3])
+    else:
+        serve(sys.argv[1])

@@ -45,7 +45,7 @@ def examples() -> dict[str, str]:
     """Returns the code of each example of the page, by the first word of the line before it."""
     page = (SOURCE / "docs/torch.md").read_text()
     found = re.findall(r"^([^\n]+):\n\n```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    return {re.search(r"PyTorch|accelerate|Trainer|Lightning|CPUOffloadPolicy|Exact", words)[0]: code
+    return {re.search(r"PyTorch|accelerate|Trainer|Lightning|CPUOffloadPolicy|Exact|backward", words)[0]: code
             for words, code in found}
 
 
@@ -84,6 +84,9 @@ class TorchPage(CommandTest):
 
     def test_a_step_beside_forward_trains(self):
         self.run_example("Exact", count=IN_ITS_PROCESS)
+
+    def test_a_step_in_backward_trains(self):
+        self.run_example("backward", count=IN_ITS_PROCESS)
 
 
 if __name__ == "__main__":

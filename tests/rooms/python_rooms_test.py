@@ -16,7 +16,8 @@ PACKAGE = SOURCE / "runtime/python/zf_runtime"
 PAGE = SOURCE / "docs/design.md"
 
 # From the ground up: a room may import from those before it. `zf_runtime` is what users import; errors.py is for all.
-ROOMS = ["native", "record", "binding", "tensors", "in_place", "overlap", "optim", "deepspeed", "zf_runtime"]
+ROOMS = ["native", "record", "binding", "tensors", "in_place", "backward", "overlap", "optim", "deepspeed",
+         "zf_runtime"]
 
 
 @functools.cache

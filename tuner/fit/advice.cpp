@@ -91,6 +91,9 @@ std::vector<Change> changes_that_help(const FitJob& job, const NodeLimits& limit
       changed.stepper = StepMethod::in_place;
       changed.mode = Mode::wait;
     });
+  if (job.stepper == StepMethod::in_place && job.mode == Mode::wait)
+    offers.add("--mode backward: AdamW(overlap=\"backward\") frees each gradient, without clipping",
+               [](FitJob& changed) { changed.mode = Mode::backward; });
   if (job.type == ParameterType::fp32)
     offers.add("--dtype bf16: parameters in bf16",
                [](FitJob& changed) { changed.type = ParameterType::bf16; });

@@ -13,7 +13,7 @@ bool is_ours(StepMethod stepper) {
 std::string stepper_in_words(const FitJob& job) {
   switch (job.stepper) {
     case StepMethod::in_place:
-      return "zf_runtime.AdamW in place";
+      return job.mode == Mode::backward ? "zf_runtime.AdamW in backward" : "zf_runtime.AdamW in place";
     case StepMethod::torch:
       return "torch.optim.AdamW";
     case StepMethod::fsdp2:
@@ -78,8 +78,11 @@ std::optional<std::string> why_no_such_job(const FitJob& job) {
     if (job.type == ParameterType::fp16)
       return format_text("the state format {} is for fp32 and bf16 parameters", name_of(job.state));
   }
-  if (job.mode == Mode::backward && job.stepper != StepMethod::superoffload)
-    return "mode backward is SuperOffload's alone";
+  if (job.mode == Mode::backward && job.stepper != StepMethod::superoffload &&
+      job.stepper != StepMethod::in_place)
+    return "mode backward is SuperOffload's and that of zf_runtime.AdamW in place";
+  if (job.mode == Mode::backward && job.stepper == StepMethod::in_place && job.world() > 1)
+    return "mode backward of zf_runtime.AdamW is for one rank: DistributedDataParallel keeps all gradients";
   if (job.mode == Mode::exact && (job.stepper != StepMethod::native || job.stage > 0))
     return "mode exact is that of zf_runtime.AdamW with a process alone";
   if (job.mode == Mode::overlap && job.stepper != StepMethod::native &&

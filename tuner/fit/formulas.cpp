@@ -24,6 +24,9 @@ constexpr Condition kUnsplit{"unsplit", [](const FitJob& job) { return !has_spli
 constexpr Condition kBf16Moments{"bf16 moments",
                                  [](const FitJob& job) { return has_bf16_moments(job.state); }};
 constexpr Condition kSeveral{"N>1", [](const FitJob& job) { return job.world() > 1; }};
+constexpr Condition kKeptGradients{"not backward",
+                                   [](const FitJob& job) { return job.mode != Mode::backward; }};
+constexpr Condition kFreedGradients{"backward", [](const FitJob& job) { return job.mode == Mode::backward; }};
 constexpr Condition kLoadWhole{"load-whole", [](const FitJob& job) { return job.load == Load::whole; }};
 constexpr Condition kOurs{"native", [](const FitJob& job) { return job.stepper == StepMethod::native; }};
 constexpr Condition kTheirs{"DeepSpeed's",
@@ -48,7 +51,8 @@ constexpr auto kInPlace = std::to_array<FormulaRow>({
     // DistributedDataParallel sends the parameters of rank 0 in two pieces of 250 MiB at a time. Its buckets
     // of gradients are touched in the first backward.
     {staging, "B", made, made},
-    {gradients, "dT", save, reduce},
+    {gradients, "dT", save, reduce, {&kKeptGradients}},
+    {gradients, "dK", step, reduce, {&kFreedGradients}},  // one at a time, and small ones
     {gradients, "dT", save, reduce, {&kSeveral}},
     {masters, "wT", save, reduce},
     {moments, "2mT", save, reduce},

@@ -118,6 +118,22 @@ TEST(MemoryForecast, FrozenParametersHaveNoState) {
       << "each rank makes all of the model";
 }
 
+TEST(MemoryForecast, AStepInBackwardHasOneGradientAtATime) {
+  FitJob job;
+  job.model = measured_model(6);
+  job.type = ParameterType::fp32;
+  job.stepper = StepMethod::in_place;
+  job.device = Device::cpu;
+  const MemoryForecast all = forecast_of(job);
+  EXPECT_EQ(all.at(FitPhase::steady).of(FitItem::gradients), 4 * job.model.trainable);
+  job.mode = Mode::backward;
+  const MemoryForecast one = forecast_of(job);
+  EXPECT_EQ(one.at(FitPhase::steady).of(FitItem::gradients), 4 * job.model.largest);
+  EXPECT_EQ(one.at(FitPhase::checkpoint).of(FitItem::gradients), 0U);
+  job.ranks = 2;
+  EXPECT_THAT(why_no_such_job(job).value(), testing::HasSubstr("is for one rank"));
+}
+
 TEST(MemoryForecast, ALargeParameterThatIsFrozenHasNoTemporaries) {
   for (const StepMethod stepper : {StepMethod::deepspeed_offload, StepMethod::native}) {
     for (int stage = 0; stage <= 2; ++stage) {

@@ -55,6 +55,12 @@ TEST(Formulas, EachRowCountsForSomeJob) {
       for (const FormulaRow& row : formulas_of(job)) used.insert(key(row));
     }
   }
+  FitJob alone;  // all_jobs() have several ranks
+  alone.stepper = StepMethod::in_place;
+  alone.mode = Mode::backward;
+  alone.device = Device::cpu;
+  ASSERT_EQ(why_no_such_job(alone), std::nullopt);
+  for (const FormulaRow& row : formulas_of(alone)) used.insert(key(row));
   for (const Formulas& formulas : all_formulas()) {
     for (const FormulaRow& row : formulas.rows)
       EXPECT_TRUE(used.contains(key(row))) << formulas.name << ": " << key(row);

@@ -10,7 +10,8 @@ from typing import Any
 from ..errors import ZfError
 from ..native.environment import switched_off
 
-MODES = {"off": "wait", "late": "overlap", "exact": "exact"}  # of AdamW's overlap, in the words of a plan
+MODES = {"off": "wait", "late": "overlap", "exact": "exact",  # of AdamW's overlap, in the words of a plan
+         "backward": "wait"}  # on the threads of training
 
 _said: set[str] = set()
 
@@ -30,7 +31,7 @@ def state_format(given: str | None, plan: str | os.PathLike[str] | None = None) 
 def check_overlap(overlap: str, plan: str | os.PathLike[str] | None = None) -> None:
     """Raises ZfError if there is no such mode. If the plan is for another one, one warning says so, once."""
     if overlap not in MODES:
-        raise ZfError(f"overlap is {overlap!r}; it must be \"off\", \"late\" or \"exact\"")
+        raise ZfError(f"overlap is {overlap!r}; it must be \"off\", \"late\", \"exact\" or \"backward\"")
     planned = _found(plan, "workload", "mode", "")
     if planned and planned != MODES[overlap]:
         say(f"overlap={overlap!r} is mode {MODES[overlap]}, and the plan is for mode {planned}: make the plan with "

@@ -165,7 +165,9 @@ class AdamW(_OnHost, torch.optim.AdamW):
             gradients to the process and returns, and each parameter is waited for where the program first uses it. The
             training is the same, bit for bit. "late": the parameters are one step old in each forward, which can cost
             quality. A step is in place if all parameters are on the CPU and this is "off", or "exact" without
-            runtime_options and without a plan that has a pool of its own; else it has a process.
+            runtime_options and without a plan that has a pool of its own; else it has a process. "backward": backward()
+            steps each parameter in place as soon as its gradient is whole, and frees the gradient; step() steps what is
+            left. The bits are those of "off". Clipping, accumulation and loss scaling are refused.
         clip_grad_norm: Norm to which step() clips the gradients. None: it clips nothing.
         plan: Path of the plan for the process. None: that of ZF_PLAN.
         rank: Rank in the plan. None: that of the launcher.
@@ -188,7 +190,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
         self._mode = overlap
         if not isinstance(params, torch.Tensor):
             params = [_listed(each) for each in params]
-        if overlap == "late" or _has_gpu(params) or (
+        if overlap == "late" or (overlap != "backward" and _has_gpu(params)) or (
                 overlap == "exact" and (runtime_options is not None or planned.has_own_pool(plan))):
             from .overlap.arena import options_for
 
@@ -208,6 +210,10 @@ class AdamW(_OnHost, torch.optim.AdamW):
         self._engine.open()
 
     def _new_engine(self) -> Engine:
+        if self._mode == "backward":
+            from .backward.engine import BackwardEngine
+
+            return BackwardEngine(self, self._decoupled)
         if self._options is None:
             return super()._new_engine()
         from .overlap.engine import OverlapEngine
@@ -222,7 +228,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
 
     @property
     def overlap(self) -> str:
-        """"off", "late" or "exact"."""
+        """"off", "late", "exact" or "backward"."""
         mode: str = self._itself()._mode
         return mode
 

@@ -81,5 +81,7 @@ class Clips(torch.optim.Optimizer):
     @torch._disable_dynamo
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As in torch. It forgets clip_grad_norm_(), too."""
-        self._itself()._coefficient = None
+        itself = self._itself()
+        itself._coefficient = None
+        itself._engine.drop_gradients()
         super().zero_grad(set_to_none)

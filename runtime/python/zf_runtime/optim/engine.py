@@ -35,6 +35,9 @@ class Engine(Protocol):
     def norm(self) -> float:
         """Returns the norm of all gradients."""
 
+    def drop_gradients(self) -> None:
+        """Is called before zero_grad()."""
+
     def check_group(self, group: dict[str, Any]) -> None:
         """Raises ZfError if it cannot step a param_group that is added."""
 

@@ -14,7 +14,7 @@ from .workload import Exact
 SELECTIVE = "deepspeed.ops.adam.zenflow_torch_adam"
 NATIVE = "zf_runtime.optim.overlap.engine"  # in place, ours is a torch optimizer on torch's threads
 #: The modes of a workload, by AdamW.overlap.
-MODES = {"off": "wait", "late": "overlap", "exact": "exact"}
+MODES = {"off": "wait", "late": "overlap", "exact": "exact", "backward": "wait"}
 
 
 def modules_of(thing: Any) -> list[str]:

@@ -66,17 +66,21 @@ class InPlaceEngine:
         return clipping.norm_in_place(param for group in self._optimizer.param_groups for param in group["params"])
 
     def _step_all(self, grad_scale: float) -> None:
-        optimizer = self._optimizer
-        groups, state, defaults = optimizer.param_groups, optimizer.state, optimizer.defaults
+        self._step_those(self._list, self._optimizer.param_groups, self._optimizer.state, grad_scale)
+
+    def _step_those(self, tensors: TensorList, groups: list[dict[str, Any]], state: Any, grad_scale: float) -> None:
+        """Steps all parameters of these param_groups that have a gradient. tensors: follows them from step to step."""
+        defaults = self._optimizer.defaults
         others.settle(self, (param for group in groups for param in group["params"]))
-        parts, own, roster = self._list.gather(groups, state)
+        parts, own, roster = tensors.gather(groups, state)
         if own and defaults.get("state_format", "fp32") != "fp32":
             raise ZfError(f"state={defaults['state_format']!r}: torch must step a parameter of shape "
                           f"{list(roster.params[own[0][0]].shape)} ({own[0][1]}): use state=\"fp32\"")
         if own:
             self._say_of_torch([reason for _, reason in own], len(own) + len(parts.index))
         if parts.index:
-            self._step_in_place(parts, grad_scale)  # first: what it refuses, it refuses before anything is stepped
+            # First: what it refuses, it refuses before anything is stepped.
+            self._step_in_place(parts, tensors, groups, grad_scale)
         with torch.set_grad_enabled(defaults["differentiable"]):
             for number, group in enumerate(groups if own else ()):
                 params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
@@ -84,11 +88,11 @@ class InPlaceEngine:
                     torch_fallback.step(params, [state[param] for param in params], group, self._is_decoupled(group),
                                         grad_scale)
 
-    def _step_in_place(self, parts: Parts, grad_scale: float) -> None:
+    def _step_in_place(self, parts: Parts, tensors: TensorList, param_groups: list[dict[str, Any]],
+                       grad_scale: float) -> None:
         """Makes one call for all parameters. The engine raises their counts itself: an exception comes before it or
         after it."""
-        kinds, words = parts.kinds(parts.counts_in(self._list.counts.values()))
-        param_groups = self._optimizer.param_groups
+        kinds, words = parts.kinds(parts.counts_in(tensors.counts.values()))
         groups = [(param_groups[number], count + 1) for number, count in kinds]
         factors = [scalars(group, count, self._is_decoupled(group), grad_scale) for group, count in groups]
         others.raise_versions(parts.written)
@@ -130,6 +134,9 @@ class InPlaceEngine:
 
     def end_load(self) -> None:
         self._given = {}
+
+    def drop_gradients(self) -> None:
+        pass
 
     def _keep_precision(self, given: dict[str, Any]) -> None:
         """Replaces what torch has cast to the type of a 16-bit parameter by what it was cast from."""

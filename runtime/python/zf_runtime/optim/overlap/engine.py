@@ -398,6 +398,9 @@ class OverlapEngine(Stated):
             raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
                           "Use torch.optim.AdamW(capturable=True), or no graph")
 
+    def drop_gradients(self) -> None:
+        pass
+
     def check_group(self, group: dict[str, Any]) -> None:
         if self.opened is not None:
             self._require()

@@ -1,0 +1,1 @@
+"""Steps parameters in place while backward runs, in the trainer."""
