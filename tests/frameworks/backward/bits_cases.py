@@ -86,6 +86,16 @@ class Bits(Case):
         self.assertEqual(left(model), [])
         self.assertEqual({float(state["step"]) for state in optimizer.state.values()}, {1.0})
 
+    def test_an_unfrozen_parameter_is_stepped_in_backward_after_its_first_step(self):
+        model = make_model(BIG)
+        model[0].requires_grad_(False)
+        optimizer = adamw(model.parameters(), "backward")
+        model[0].requires_grad_(True)
+        for step, count in enumerate((3, 1)):
+            loss_of(model, step).backward()
+            self.assertEqual(len(left(model)), count)
+            optimizer.step()
+
     def test_small_gradients_wait_for_each_other(self):
         model = make_model(64, layers=40)  # 16 KiB a layer
         optimizer = adamw(model.parameters(), "backward")
