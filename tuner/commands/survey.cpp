@@ -108,7 +108,7 @@ void add_bandwidth(const Machine& machine, NodeRecord& record) {
   if (!measured) return;
   record.bytes_per_s = measured->all;
   for (const NodeBandwidth::OfNode& of_node : measured->nodes) {
-    for (NodeMemory& memory : record.numa) {
+    for (RecordedMemory& memory : record.numa) {
       if (memory.node == of_node.node) memory.bytes_per_s = of_node.bytes_per_s;
     }
   }

@@ -62,7 +62,7 @@ Clauses memory_faults(const NodeClass& usual, const NodeRecord& record) {
   Clauses clauses;
   for (const ClassMemory& memory : usual.numa) {
     const auto here = std::find_if(record.numa.begin(), record.numa.end(),
-                                   [&](const NodeMemory& one) { return one.node == memory.node; });
+                                   [&](const RecordedMemory& one) { return one.node == memory.node; });
     const std::uint64_t bytes = here == record.numa.end() ? 0 : here->memory_bytes;
     const bool is_usual = std::any_of(memory.memory_bytes.begin(), memory.memory_bytes.end(),
                                       [&](std::uint64_t size) { return memory_is_alike(size, bytes); });
@@ -91,7 +91,7 @@ Clauses bandwidth_faults(const NodeClass& usual, const NodeRecord& record) {
   Clauses clauses;
   std::size_t measured = 0;
   for (const ClassMemory& memory : usual.numa) {
-    for (const NodeMemory& here : record.numa) {
+    for (const RecordedMemory& here : record.numa) {
       if (here.node != memory.node) continue;
       const auto share = share_of(memory.bandwidth, here.bytes_per_s);
       measured += share ? 1 : 0;
@@ -107,7 +107,7 @@ Clauses bandwidth_faults(const NodeClass& usual, const NodeRecord& record) {
 
 bool has_same_numa_nodes(const NodeClass& usual, const NodeRecord& record) {
   return std::equal(usual.numa.begin(), usual.numa.end(), record.numa.begin(), record.numa.end(),
-                    [](const ClassMemory& a, const NodeMemory& b) { return a.node == b.node; });
+                    [](const ClassMemory& a, const RecordedMemory& b) { return a.node == b.node; });
 }
 
 /// How unlike a class a node is; the least is most like it.

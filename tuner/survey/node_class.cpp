@@ -53,7 +53,7 @@ NodeClass class_from(const Group& group, std::size_t at_least, double z) {
   for (const NodeRecord* record : group) {
     names.push_back(record->name);
     if (record->bytes_per_s) all.push_back(*record->bytes_per_s);
-    for (const NodeMemory& memory : record->numa) {
+    for (const RecordedMemory& memory : record->numa) {
       auto& [sizes, figures] = by_node[memory.node];
       sizes.push_back(memory.memory_bytes);
       if (memory.bytes_per_s) figures.push_back(*memory.bytes_per_s);

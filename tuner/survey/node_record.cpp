@@ -12,7 +12,7 @@ namespace zf {
 
 constexpr Real kAboveZero{.low = 0, .ends = Real::Ends::low_excluded};
 
-template <class Io, MaybeConst<NodeMemory> Struct>
+template <class Io, MaybeConst<RecordedMemory> Struct>
 void fields(Io& io, Struct& memory) {
   io.required("node", memory.node);
   io.required("memory_bytes", memory.memory_bytes);

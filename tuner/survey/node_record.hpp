@@ -14,12 +14,12 @@
 namespace zf {
 
 /// A NUMA node with memory that does not come with a GPU's driver.
-struct NodeMemory {
+struct RecordedMemory {
   Node node;
   std::uint64_t memory_bytes = 0;
   std::optional<double> bytes_per_s =
       {};  ///< bandwidth from its own CPUs; absent: it has none, or not measured
-  bool operator==(const NodeMemory&) const = default;
+  bool operator==(const RecordedMemory&) const = default;
 };
 
 struct NodeRecord {
@@ -30,7 +30,7 @@ struct NodeRecord {
   MachineClass machine;
   CpuSet offline = {};
   std::optional<GpuPlaces> gpus = {};  ///< absent: PCI shows no device
-  std::vector<NodeMemory> numa;
+  std::vector<RecordedMemory> numa;
   std::optional<double> bytes_per_s = {};  ///< bandwidth of all NUMA nodes at once; absent: not measured
   std::string not_measured = {};           ///< why; empty if it was measured
   bool operator==(const NodeRecord&) const = default;

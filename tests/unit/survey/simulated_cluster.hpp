@@ -178,7 +178,7 @@ class ClusterMaker {
     NodeRecord made = record_of(machine, name);
     made.at = "2026-11-20T21:00:00Z";
     double slowest = 1;
-    for (NodeMemory& memory : made.numa) {
+    for (RecordedMemory& memory : made.numa) {
       const double factor = memory.node.os_index == slow ? 0.61 : 1;
       slowest = std::min(slowest, factor);
       memory.bytes_per_s = noisy(200e9 * speed * factor);
