@@ -95,7 +95,7 @@ class BackwardEngine(InPlaceEngine):
         hooks of a parameter, and nothing tells a parameter that it has one."""
         looks, self._has_looked = not self._has_looked, True
         if looks and torch.distributed.is_available() and torch.distributed.is_initialized() and any(
-                isinstance(each, torch.nn.parallel.DistributedDataParallel) for each in gc.get_objects()):
+                issubclass(type(each), torch.nn.parallel.DistributedDataParallel) for each in gc.get_objects()):
             planned.say("overlap=\"backward\": DistributedDataParallel reduces gradients after the hooks, and keeps "
                         "all of them: the parameters are stepped in step(), as with overlap=\"off\"")
             self._is_off = True
