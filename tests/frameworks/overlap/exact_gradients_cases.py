@@ -216,7 +216,7 @@ class Clipped(Case):
         for wrong in (-1, float("nan")):
             self.assertRaisesRegex(ValueError, "clip_grad_norm is", zf_runtime.AdamW, make_model().parameters(),
                                    clip_grad_norm=wrong)
-        with self.assertRaisesRegex(ZfError, 'must be "off", "late" or "exact"'):
+        with self.assertRaisesRegex(ZfError, 'must be "off", "late", "exact" or "backward"'):
             zf_runtime.AdamW(make_model().parameters(), overlap=True)
 
 if __name__ == "__main__":
