@@ -131,7 +131,7 @@ class Ends(case.AdamWTest):
 
     def test_modes_that_there_are_not(self):
         for wrong in ("", "on", True, None):
-            with self.subTest(wrong), self.assertRaisesRegex(ZfError, 'it must be "off", "late", "exact" or "backward"'):
+            with self.subTest(wrong), self.assertRaisesRegex(ZfError, 'must be "off", "late", "exact" or "backward"'):
                 self.ours(make_model().parameters(), wrong)
 
     def test_ranks_that_cannot_be(self):
