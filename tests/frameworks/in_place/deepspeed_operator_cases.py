@@ -14,7 +14,7 @@ import torch
 import zf_runtime
 import zf_runtime.deepspeed
 from deepspeed_case import LENGTHS, Case, Subclass, bits, everything, give_gradients, parameters, steps
-from zf_runtime.deepspeed import call, local_step, operator
+from zf_runtime.deepspeed import local_step, operator
 from zf_runtime.native import local_calls
 
 SEQUENCES = int(os.environ.get("ZF_SEQUENCES", "60"))
@@ -334,7 +334,7 @@ class Interrupted(Case):
     def test_at_any_line_leaves_a_whole_step_or_none(self):
         """An exception at each line of the operator, in one step of two parameters. What follows is what DeepSpeed
         computes if the exception came ahead of its operator or behind it."""
-        files = {module.__file__ for module in (operator, call, local_step, local_calls)}
+        files = {module.__file__ for module in (operator, local_step, local_calls)}
         for step in self.STEPS:
             zf_runtime.deepspeed.uninstall()
             wanted = {(param, where): self.trained(self.with_own(param, where), step)
