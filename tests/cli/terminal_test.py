@@ -52,6 +52,8 @@ class Terminal(TerminalTest):
                       (DONE, ("bench", "--params", "1M", "--rounds", "1", "--ranks", "1,2"))],
             "fit": [(DONE, ("fit", "--params", "1M"))],
             "publish": [(DONE, ("publish", "--plans", "plans", "--to", "run/1.json"))],
+            "survey": [(DONE, ("survey", "add", "nodes", "--name", "n1", "--no-bandwidth")),
+                       (DONE, ("survey", "nodes")), (STALE, ("survey", "nodes", "--nodes", "n[1-30],m[1-9]"))],
             "where": [(DONE, ("where", "--rank", "0", "--ranks", "1"))],
         }
 
