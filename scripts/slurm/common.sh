@@ -146,7 +146,8 @@ log() {
 
 # switched_off: true if the job has switched zf-tune off, by ZF_TUNE=off or by --comment=zf-tune=off.
 switched_off() {
-  [[ ${ZF_TUNE:-} =~ ^(off|0|no|false)$ || ${SLURM_JOB_COMMENT:-} == *zf-tune=off* ]]
+  kind_of_job
+  [[ ${ZF_TUNE:-} =~ ^(off|0|no|false)$ || $kind == off ]]
 }
 
 # kind_of_job: sets $kind to NAME if the job was submitted with --comment=zf-tune=NAME, else to nothing. A NAME is
