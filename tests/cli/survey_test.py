@@ -114,6 +114,9 @@ class Survey(CommandTest):
                            ((), "no folder is named"), (("none",), "none: No such file or directory"),
                            (("x", "--tune", "{node} {command}"), "--tune needs --plans"),
                            (("x", "--", "--ranks", "2"), "are options of --tune"),
+                           (("x", "--tune", "{node} {command}", "--plans", "p", "-f", "json"), "--tune says on stan"),
+                           (("x", "--tune", "{node} {command}", "--plans", "p", "--report", "-"), "--tune says on"),
+                           (("x", "--nodes", "-"), "--nodes -: standard input names no node"),
                            (("x", "--accept", "94"), '"94" is no class'),
                            (("x", "--features"), "--features needs the features that nodes have")):
             self.assert_refused(self.run_tune("survey", *words), USAGE, why)
@@ -129,6 +132,16 @@ class Survey(CommandTest):
             self.assert_exit(result, code)
             self.assertIn(words, result.stdout)
             self.assertIn("cannot tell whether it is slow: ", result.stdout)
+
+    def test_node_of_a_kind_that_was_not_surveyed_is_not_compared(self):
+        self.add("a1", "a2", "a3")
+        survey = json.loads(self.survey("--format", "json"))
+        survey["classes"][0]["machine"]["model"] = "another CPU"
+        (self.folder / "survey.json").write_text(json.dumps(survey))
+        result = self.run_tune("survey", "check", "survey.json", "--name", "x1",
+                               "--topology", MACHINES / f"{WHOLE}.xml")
+        self.assert_exit(result, DONE)
+        self.assertIn("x1: not compared: no class of survey.json has its CPU, ", result.stdout)
 
     def test_features_keep_those_of_others(self):
         self.add("n1", "n2")
@@ -222,13 +235,15 @@ class Survey(CommandTest):
             time.sleep(0.1)  # the killed run's processes are ending
         self.assertIn("was tuned on a1\n", said)
 
-    def test_interrupt_ends_the_commands_and_leaves_no_mark(self):
+    def test_interrupt_ends_the_commands_and_leaves_the_marks(self):
+        """What a command has started on another node may live on, such as a job or a remote shell."""
         process = self.start_hanging()
         process.send_signal(signal.SIGINT)
         result = self.finish(process)
         self.assertEqual(result.returncode, 130)
         self.assertIn("3b42bec7c7f5c3be: a1 was interrupted; see ", result.stdout)
-        self.assertEqual(list((self.folder / "plans").glob(".*.tuning")), [])
+        mark, = (self.folder / "plans").glob(".*.tuning")
+        self.assertIn(f"If nothing runs there any more, remove {mark}\n", result.stdout)
 
     def test_five_thousand_nodes_take_two_seconds_and_200_mib_at_most(self):
         self.add("n0", bandwidth=(50, 50, 100))

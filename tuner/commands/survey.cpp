@@ -147,13 +147,14 @@ Exit add_node(const Arguments& arguments) {
 
 Exit check_node(const Arguments& arguments) {
   const std::string file = words_behind(arguments, 1, "the JSON of a survey").front();
-  std::vector<NodeClass> classes = classes_in_json(read_text_file(file), file);
-  NodeRecord record = record_of_this_node(arguments);
-  if (arguments.has("no-gpus")) {
-    record.gpus.reset();
-    for (NodeClass& one : classes) one.gpus.reset();
+  const std::vector<NodeClass> classes = classes_in_json(read_text_file(file), file);
+  const NodeRecord record = record_of_this_node(arguments);
+  if (!is_kind_known(record, classes)) {
+    print_result_line(format_text("{}: not compared: no class of {} has its CPU, {}", record.name, file,
+                                  record.machine.model));
+    return Exit::done;
   }
-  const auto odd = odd_node(record, classes);
+  const auto odd = odd_node(record, classes, {.gpus = !arguments.has("no-gpus"), .fast = false});
   if (odd) print_result_line(format_text("{}: {}", record.name, in_words(*odd)));
   if (!record.not_measured.empty())
     print_result_line(
@@ -226,8 +227,15 @@ Exit tune_what_has_no_plan(const Arguments& arguments, const Survey& survey) {
   std::error_code error;
   std::filesystem::create_directory(plans, error);
   const auto tunings = tunings_of(survey.classes, plans, *arguments.text("tune"), arguments.wrapped);
+  for (const NodeClass& one : survey.classes) {
+    if (one.typical.empty())
+      print_result_line(
+          format_text("{}: not tuned: each of its nodes is odd", name_of(one.machine, one.gpus)));
+  }
   if (tunings.empty()) {
-    if (!survey.classes.empty()) print_result_line("every class has a plan");
+    const bool all_can = std::none_of(survey.classes.begin(), survey.classes.end(),
+                                      [](const NodeClass& one) { return one.typical.empty(); });
+    if (!survey.classes.empty() && all_can) print_result_line("every class has a plan");
     return Exit::done;
   }
   flush_stdout();  // the children write, too
@@ -242,6 +250,11 @@ Exit tune_what_has_no_plan(const Arguments& arguments, const Survey& survey) {
 void need_consistent(const Arguments& arguments) {
   if (arguments.has("tune") != arguments.has("plans"))
     refuse(arguments.has("tune") ? "--tune needs --plans" : "--plans does nothing without --tune");
+  if (arguments.has("tune") &&
+      (arguments.has("features") || arguments.text("format").value_or("text") != "text" ||
+       arguments.text("report") == "-"))
+    refuse("--tune says on standard output how far it is, where a program would read something else",
+           "tune first, then run zf-tune survey DIR again");
   if (!arguments.wrapped.empty() && !arguments.has("tune")) refuse("what follows -- are options of --tune");
   if (arguments.has("features") && arguments.text("nodes") != "-") {
     refuse("--features needs the features that nodes have: scontrol replaces all of them",
@@ -259,6 +272,8 @@ Exit survey_folder(const Arguments& arguments) {
   std::optional<NodeFeatures> present;
   if (arguments.text("nodes") == "-")
     present = parse_node_features(text_of_stdin(), "zf-tune survey: --nodes -");
+  if (present && present->empty())
+    refuse("--nodes -: standard input names no node", "look at what the command before it printed");
   const Survey survey = survey_of(read_node_folder(folder), request_of(arguments, present));
   if (survey.nodes == 0 && survey.is_well()) {
     throw Error(Exit::usage, format_text("{}: no node has answered", folder),

@@ -84,7 +84,10 @@ bool is_outlier(const std::optional<ClassBandwidth>& usual, const std::optional<
 }
 
 /// Returns one clause for the whole node if all of it is slow or fast, else one for each NUMA node that is.
-Clauses bandwidth_faults(const NodeClass& usual, const NodeRecord& record) {
+Clauses bandwidth_faults(const NodeClass& usual, const NodeRecord& record, bool with_fast) {
+  const auto is_odd = [&](const std::optional<ClassBandwidth>& of_class, const std::optional<double>& share) {
+    return is_outlier(of_class, share) && (with_fast || *share < 1);
+  };
   const auto clause = [](const std::string& subject, double share) {
     return format_text("{} {:.0f} % of its class's bandwidth", subject, 100 * share);
   };
@@ -95,13 +98,13 @@ Clauses bandwidth_faults(const NodeClass& usual, const NodeRecord& record) {
       if (here.node != memory.node) continue;
       const auto share = share_of(memory.bandwidth, here.bytes_per_s);
       measured += share ? 1 : 0;
-      if (is_outlier(memory.bandwidth, share))
+      if (is_odd(memory.bandwidth, share))
         clauses.push_back(clause(format_text("NUMA node {} has", memory.node.os_index), *share));
     }
   }
   const auto all = share_of(usual.bandwidth, record.bytes_per_s);
   const bool whole = clauses.empty() || clauses.size() == measured || 2 * clauses.size() > measured;
-  if (is_outlier(usual.bandwidth, all) && whole) return {clause("it has", *all)};
+  if (is_odd(usual.bandwidth, all) && whole) return {clause("it has", *all)};
   return clauses;
 }
 
@@ -117,25 +120,41 @@ auto unlikeness(const NodeClass& usual, const NodeRecord& record) {
                     cpus.clauses.size() + (usual.gpus == record.gpus ? 0U : 1U), -usual.nodes);
 }
 
-}  // namespace
-
-std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes) {
-  const NodeClass* usual = class_of(record, classes);
-  if (usual == nullptr) {
-    usual = &*std::min_element(classes.begin(), classes.end(), [&](const NodeClass& a, const NodeClass& b) {
-      return unlikeness(a, record) < unlikeness(b, record);
-    });
-  }
-  OddNode odd{record.name, usual->machine.fingerprint, cpu_faults(usual->machine, record).clauses};
+/// Compares a node with this class.
+std::optional<OddNode> odd_as(const NodeClass& usual, const NodeRecord& record, const Comparison& what) {
+  OddNode odd{record.name, usual.machine.fingerprint, cpu_faults(usual.machine, record).clauses};
   const auto add = [&](const Clauses& clauses) {
     odd.but.insert(odd.but.end(), clauses.begin(), clauses.end());
   };
-  add(gpu_faults(usual->gpus, record.gpus));
-  if (has_same_numa_nodes(*usual, record)) {
-    add(memory_faults(*usual, record));
-    add(bandwidth_faults(*usual, record));
+  if (what.gpus) add(gpu_faults(usual.gpus, record.gpus));
+  if (has_same_numa_nodes(usual, record)) {
+    add(memory_faults(usual, record));
+    add(bandwidth_faults(usual, record, what.fast));
   }
   return odd.but.empty() ? std::nullopt : std::optional(std::move(odd));
+}
+
+}  // namespace
+
+std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes,
+                                const Comparison& what) {
+  if (const NodeClass* const its = class_of(record, classes)) return odd_as(*its, record, what);
+  std::optional<OddNode> odd;
+  for (const NodeClass& one : classes) {
+    if (what.gpus || one.machine.fingerprint != record.machine.fingerprint) continue;
+    odd = odd_as(one, record, what);
+    if (!odd) return odd;
+  }
+  if (odd) return odd;
+  const auto usual = std::min_element(classes.begin(), classes.end(), [&](const auto& a, const auto& b) {
+    return unlikeness(a, record) < unlikeness(b, record);
+  });
+  return odd_as(*usual, record, what);
+}
+
+bool is_kind_known(const NodeRecord& record, const std::vector<NodeClass>& classes) {
+  return std::any_of(classes.begin(), classes.end(),
+                     [&](const NodeClass& one) { return one.machine.model == record.machine.model; });
 }
 
 std::string in_words(const OddNode& odd) {

@@ -16,9 +16,19 @@ struct OddNode {
   std::vector<std::string> but;  ///< clauses: "CPU 31 is offline"
 };
 
+/// Names what is compared.
+struct Comparison {
+  bool gpus = true;  ///< false: a node may be of any class of its machine, wherever that has its GPUs
+  bool fast = true;  ///< false: bandwidth above that of the class is not odd
+};
+
 /// Compares a node with its class, or with the one that it is most like if it belongs to none. Returns
 /// nothing if nothing is odd. Precondition: there is a class.
-std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes);
+std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes,
+                                const Comparison& what = {});
+
+/// Returns whether a class has this node's CPU model. Without one, a node is of a kind that was not surveyed.
+bool is_kind_known(const NodeRecord& record, const std::vector<NodeClass>& classes);
 
 /// Returns "as 94ab4283, but CPU 31 is offline and SMT is off".
 std::string in_words(const OddNode& odd);

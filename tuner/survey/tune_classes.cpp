@@ -145,10 +145,20 @@ class OneTuning {
                       tuning_.log().string(), tuning_.mark().string()));
       return false;
     }
-    mark.remove();
-    say(format_text("{} {}; see {}", tuning_.node,
-                    end.why == CommandEnd::Why::ended ? describe(end.status) : "was interrupted",
-                    tuning_.log().string()));
+    const bool has_ended = end.why == CommandEnd::Why::ended;
+    const std::string what =
+        format_text("{} {}; see {}", tuning_.node, has_ended ? describe(end.status) : "was interrupted",
+                    tuning_.log().string());
+    // Here the command has ended. What it started on the node may live on: ssh says 255 for a lost
+    // connection.
+    constexpr int kLost = 255;
+    if (has_ended && end.status.code != kLost) {
+      mark.remove();
+      say(what);
+    } else {
+      mark.leave();
+      say(format_text("{}. If nothing runs there any more, remove {}", what, tuning_.mark().string()));
+    }
     return false;
   }
 
@@ -163,12 +173,13 @@ class OneTuning {
 
   bool take_plan(const Mark& mark, std::string_view how) const {
     const Plan plan = load_plan(tuning_.fresh());
-    if (plan.machine.fingerprint != tuning_.fingerprint) {
+    const std::string name = tuning_.plan.stem().string();
+    const bool by_places = name.find('+') != std::string::npos;
+    const std::string is = by_places ? name_of(plan.machine, plan.gpus) : plan.machine.fingerprint;
+    if (is != name) {
       mark.remove();
-      throw Error(
-          Exit::stale_plan,
-          format_text("{}: is a plan of class {}", tuning_.fresh().string(), plan.machine.fingerprint),
-          "the node is no more what it was: remove the file, and survey it again");
+      throw Error(Exit::stale_plan, format_text("{}: is a plan of class {}", tuning_.fresh().string(), is),
+                  "the node is no more what it was: remove the file, and survey it again");
     }
     std::error_code error;
     std::filesystem::rename(tuning_.fresh(), tuning_.plan, error);
@@ -226,7 +237,7 @@ std::vector<ClassTuning> tunings_of(const std::vector<NodeClass>& classes,
     const std::string& fingerprint = one.machine.fingerprint;
     const bool in_several_places = places_of(fingerprint) > 1;
     const std::string name = in_several_places ? name_of(one.machine, one.gpus) : fingerprint;
-    ClassTuning tuning{one.typical, fingerprint, std::filesystem::absolute(folder) / (name + ".json"), {}};
+    ClassTuning tuning{one.typical, std::filesystem::absolute(folder) / (name + ".json"), {}};
     if (one.typical.empty() || has_plan(one, tuning.plan, folder, in_several_places)) continue;
     std::vector<std::string> tune{"zf-tune", "tune", "-q", "-o", tuning.fresh().string()};
     tune.insert(tune.end(), options.begin(), options.end());

@@ -13,8 +13,8 @@ namespace zf {
 /// One class's plan that is to be made, and the node that makes it.
 struct ClassTuning {
   std::string node;
-  std::string fingerprint;           ///< of the class, which the plan must have
-  std::filesystem::path plan;        ///< CLASS.json; CLASS+GPUS.json if the class has GPUs in several places
+  /// CLASS.json; CLASS+GPUS.json if the class has GPUs in several places. The plan must be of what it names.
+  std::filesystem::path plan;
   std::vector<std::string> command;  ///< that starts it
 
   /// The plan that the node writes, before it is checked and renamed.

@@ -187,6 +187,40 @@ TEST(Survey, JsonIsWhatANodeIsComparedWith) {
   EXPECT_THROW(classes_in_json("{\"schema\": \"zf-survey/1\", \"classes\": []}", "x"), Error);
 }
 
+/// Four nodes with a GPU on NUMA node 0 and 100 GB/s, three of the same machine with it on node 1 and 200
+/// GB/s.
+std::vector<NodeRecord> two_places_of_gpus() {
+  std::vector<NodeRecord> records = nodes_with({100, 100, 100, 100, 200, 200, 200}).records;
+  for (NodeRecord& record : records) {
+    const int node = record.name < "n5" ? 0 : 1;
+    record.gpus = GpuPlaces{format_text("{:016x}", node), {{"10de:2330", 1, Node{node}}}};
+    record.numa[0].memory_bytes = static_cast<std::uint64_t>(node + 1) * (256ULL << 30);
+  }
+  return records;
+}
+
+TEST(OddNode, WithoutGpusItMayBeOfAnyClassOfItsMachine) {
+  const auto records = two_places_of_gpus();
+  const auto classes = classes_of(records, {.at_least = 2});
+  ASSERT_EQ(classes.size(), 2U);
+  NodeRecord record = records.back();
+  EXPECT_FALSE(odd_node(record, classes, {.gpus = false})) << "its own class is the smaller one";
+  record.gpus.reset();  // as where PCI shows none
+  EXPECT_TRUE(odd_node(record, classes));
+  EXPECT_FALSE(odd_node(record, classes, {.gpus = false}));
+  record.bytes_per_s = 50e9;
+  EXPECT_TRUE(odd_node(record, classes, {.gpus = false})) << "it is slow in either class";
+}
+
+TEST(OddNode, IsNotWhatIsFastIfTheCallerSaysSo) {
+  const Survey survey = survey_of(nodes_with({100, 100, 100}), {});
+  NodeRecord record = nodes_with({150}).records[0];
+  EXPECT_TRUE(odd_node(record, survey.classes));
+  EXPECT_FALSE(odd_node(record, survey.classes, {.fast = false}));
+  record.bytes_per_s = 50e9;
+  EXPECT_TRUE(odd_node(record, survey.classes, {.fast = false}));
+}
+
 TEST(Survey, PageHasTheClassesAndTheFindings) {
   const std::string page = survey_page(survey_of(five_and_two(), {.rules = {.at_least = 3}}));
   EXPECT_THAT(page, HasSubstr("n[2,5]: as "));
