@@ -69,6 +69,23 @@ class Refusals(Case):
                 way(model, optimizer)
                 with self.refused("written or dropped between"):
                     optimizer.step()
+        with self.subTest("all large"):
+            large = torch.nn.Sequential(*(torch.nn.Linear(BIG, BIG, bias=False) for _ in range(3)))
+            optimizer = adamw(large.parameters(), "backward")
+            large(torch.ones(2, BIG)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(large.parameters(), 1e-3)
+            with self.refused("written or dropped between"):
+                optimizer.step()
+        with self.subTest("the smallest has no gradient"):  # it tells nothing in the first step, and another one then
+            unused = torch.nn.Parameter(torch.ones(3))
+            optimizer = adamw([*large.parameters(), unused], "backward")
+            for step in range(2):
+                large(torch.ones(2, BIG)).sum().backward()
+                torch.nn.utils.clip_grad_norm_(large.parameters(), 1e-3)
+                if step == 0:
+                    optimizer.step()
+            with self.refused("written or dropped between"):
+                optimizer.step()
         with self.subTest("GradScaler"), self.refused("written or dropped between"):
             model = make_model(BIG)
             optimizer = adamw(model.parameters(), "backward")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -37,6 +37,12 @@ class _Hook:
         return _Hook, ()
 
 
+def _smallest(params: Iterable[torch.Tensor]) -> int:
+    """Returns the id of the smallest parameter; 0 if there is none."""
+    smallest = min(params, key=lambda each: each.nbytes, default=None)
+    return 0 if smallest is None else id(smallest)
+
+
 class _Batch:
     """Parameters that are stepped in one call, with the lists of the last time."""
 
@@ -49,8 +55,8 @@ class BackwardEngine(InPlaceEngine):
     """Steps in place from hooks of the parameters. What has a gradient at step() is stepped there.
 
     A turn goes from the first gradient of a backward to step(). Small parameters wait for each other, and the last
-    ones for step(). The smallest one always does: if its gradient has changed by then, the program clips, scales or
-    reduces gradients after backward, which cannot reach those that are stepped."""
+    ones for step(). The smallest one with a gradient always does: if its gradient has changed by then, the program
+    clips, scales or reduces gradients after backward, which cannot reach those that are stepped."""
 
     def __init__(self, optimizer: Any, decoupled: bool):
         super().__init__(optimizer, decoupled)
@@ -61,7 +67,7 @@ class BackwardEngine(InPlaceEngine):
         self._waiting: list[tuple[torch.Tensor, Any, int]] = []  # with their gradients and versions; -1: not known
         self._waiting_bytes = 0
         self._settings: list[tuple[Any, ...]] = []  # of the param_groups when the turn began
-        self._witness = 0  # id of the smallest parameter
+        self._witness = 0  # id of the smallest parameter that has gradients
         self._witnessed: tuple[Any, ...] = ()  # its gradient, and a copy: GradScaler and gloo raise no version
         self._has_looked = False  # for DistributedDataParallel
         self._is_off = False  # steps all in step()
@@ -155,8 +161,7 @@ class BackwardEngine(InPlaceEngine):
         firsts = accumulate((each.numel() for each, *_ in found), initial=0)
         self._places = {id(each): (number, at, first) for (each, number, at), first in zip(found, firsts)}
         trained = [each for each, *_ in found if each.requires_grad]
-        smallest = min(trained, key=lambda each: each.nbytes, default=None)
-        self._witness = id(smallest) if smallest is not None and smallest.nbytes < ENOUGH_BYTES else 0
+        self._witness = _smallest(trained)
 
     def step(self, limit: float | None, scale: float) -> float | None:
         if self._is_off:
@@ -166,6 +171,8 @@ class BackwardEngine(InPlaceEngine):
                           f"{USE_OFF}")
         self._check_turn()
         seen = self._turn
+        if seen and self._witness not in seen:  # it got no gradient, so it tells nothing: another one does from now on
+            self._witness = _smallest(seen.values())
         self._end_turn()
         left = [param for group in self._optimizer.param_groups for param in group["params"] if param.grad is not None]
         if left:
@@ -215,6 +222,9 @@ class BackwardEngine(InPlaceEngine):
             raise ZfError(f"overlap=\"backward\": a parameter is listed twice: list it once, or {USE_OFF}")
         if any(map(is_sharded, group["params"])):
             raise ZfError(f"overlap=\"backward\" steps no DTensors: {USE_OFF}")
+        if any(getattr(each, "_is_flat_param", False) for each in group["params"]):
+            raise ZfError("overlap=\"backward\" steps no parameters of FSDP1, which reduces gradients after the hooks: "
+                          f"{USE_OFF}")
         self._put_hooks(group["params"])
 
     def _put_hooks(self, params: Sequence[Any]) -> None:
