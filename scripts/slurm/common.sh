@@ -150,12 +150,13 @@ switched_off() {
   [[ ${ZF_TUNE:-} =~ ^(off|0|no|false)$ || $kind == off ]]
 }
 
-# kind_of_job: sets $kind to NAME if the job was submitted with --comment=zf-tune=NAME, else to nothing. A NAME is
-# letters, digits, dashes and underscores.
+# kind_of_job: sets $kind to NAME if the job was submitted with --comment=zf-tune=NAME, else to nothing. False if NAME
+# can be no folder of plans: it is letters, digits, dashes and underscores.
 kind_of_job() {
   kind=
-  [[ ${SLURM_JOB_COMMENT:-} =~ (^|[[:space:],;])zf-tune=([A-Za-z0-9][A-Za-z0-9_-]*)([[:space:],;]|$) ]] || return 0
+  [[ ${SLURM_JOB_COMMENT:-} =~ (^|[[:space:],;])zf-tune=([^[:space:],;]*) ]] || return 0
   kind=${BASH_REMATCH[2]}
+  [[ $kind =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ]]
 }
 
 # name_of_the_jobs_plan: sets $published to the path of this job's plan on this node. False if the job has no number.

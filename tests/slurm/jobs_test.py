@@ -90,11 +90,14 @@ class Jobs(SlurmTest):
         said = self.here(f"""
             class_plan --ranks 2
             show='echo "plan:$ZF_PLAN"'
+            as_user {RANKS} --comment=zf-tune=../root sh -c "$show"
             as_user {RANKS} --comment='my job, zf-tune=off' sh -c "$show"
             ZF_TUNE=off as_user {RANKS} sh -c "$show"
             ZF_PLAN=/home/mine.json as_user {RANKS} sh -c "$show"
             until_true 10 job_gone; said""")
-        self.assertEqual(said.splitlines(), ["plan:"] * 4 + ["plan:/home/mine.json"] * 2)
+        why = ("job 1 gets no plan: the NAME of --comment=zf-tune=NAME has other characters than letters, digits, - "
+               "and _")
+        self.assertEqual(said.splitlines(), ["plan:"] * 6 + ["plan:/home/mine.json"] * 2 + [why])
 
     def jobs_in_a_row(self, count: int, script: str, **lab) -> list[str]:
         """What a script says, with the Prolog's times; it calls jobs_in_a_row between two calls of `present`."""
