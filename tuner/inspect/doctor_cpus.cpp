@@ -151,6 +151,9 @@ std::string cpus_in_a_line(const Patient& patient) {
   if (patient.gpus.empty()) return line;
   const std::vector<std::string> far = far_gpus(patient);
   if (!far.empty()) return line + "; far from " + gpus_in_words(far);
+  if (std::any_of(patient.gpus.begin(), patient.gpus.end(),
+                  [](const auto& gpu) { return gpu.second.empty(); }))
+    return line + "; which CPUs are near its GPUs is not known";
   return line + (patient.gpus.size() == 1 ? "; near its GPU" : "; some near each of its GPUs");
 }
 

@@ -313,6 +313,7 @@ TEST(DoctorGpus, AreFarIfNoAllowedCpuIsNear) {
   EXPECT_EQ(cpus_in_a_line(patient), "CPUs 4-7: all of this node's, without a quota");
   patient.gpus = {{"0000:10:00.0", parse_cpu_list("7-9", "test")}, {"0000:20:00.0", {}}};
   EXPECT_THAT(far_gpu_findings(patient), IsEmpty()) << "where the second GPU is, is not known";
+  EXPECT_THAT(cpus_in_a_line(patient), HasSubstr("; which CPUs are near its GPUs is not known"));
   patient.gpus["0000:10:00.0"] = parse_cpu_list("0-3", "test");
   EXPECT_THAT(far_gpu_findings(patient),
               ElementsAre(finding(Severity::warning, "CPUs 4-7 are not near GPU 0000:10:00.0")));
