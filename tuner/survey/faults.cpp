@@ -121,7 +121,7 @@ auto unlikeness(const NodeClass& usual, const NodeRecord& record) {
 }
 
 /// Compares a node with this class.
-std::optional<OddNode> odd_as(const NodeClass& usual, const NodeRecord& record, const Comparison& what) {
+std::optional<OddNode> odd_as(const NodeClass& usual, const NodeRecord& record, const NodeComparison& what) {
   OddNode odd{record.name, usual.machine.fingerprint, cpu_faults(usual.machine, record).clauses};
   const auto add = [&](const Clauses& clauses) {
     odd.but.insert(odd.but.end(), clauses.begin(), clauses.end());
@@ -137,7 +137,7 @@ std::optional<OddNode> odd_as(const NodeClass& usual, const NodeRecord& record, 
 }  // namespace
 
 std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes,
-                                const Comparison& what) {
+                                const NodeComparison& what) {
   if (const NodeClass* const its = class_of(record, classes)) return odd_as(*its, record, what);
   std::optional<OddNode> odd;
   for (const NodeClass& one : classes) {

@@ -17,7 +17,7 @@ struct OddNode {
 };
 
 /// Names what is compared.
-struct Comparison {
+struct NodeComparison {
   bool gpus = true;  ///< false: a node may be of any class of its machine, wherever that has its GPUs
   bool fast = true;  ///< false: bandwidth above that of the class is not odd
 };
@@ -25,7 +25,7 @@ struct Comparison {
 /// Compares a node with its class, or with the one that it is most like if it belongs to none. Returns
 /// nothing if nothing is odd. Precondition: there is a class.
 std::optional<OddNode> odd_node(const NodeRecord& record, const std::vector<NodeClass>& classes,
-                                const Comparison& what = {});
+                                const NodeComparison& what = {});
 
 /// Returns whether a class has this node's CPU model. Without one, a node is of a kind that was not surveyed.
 bool is_kind_known(const NodeRecord& record, const std::vector<NodeClass>& classes);
