@@ -36,7 +36,7 @@ USERS = {
 PYTHON_USERS = {
     "native": {"frameworks.package"},
     "record": {"cli.record", "frameworks.record"},
-    "binding": {"frameworks.bind", "frameworks.bind_page", "frameworks.bound_jobs"},
+    "binding": {"frameworks.bind", "frameworks.bind_example", "frameworks.bound_jobs"},
     "in_place": {"frameworks.inplace", "frameworks.backward"},
     "backward": {"frameworks.backward"},
     "overlap": {"frameworks.overlap"},

@@ -1,4 +1,4 @@
-"""What docs/kubernetes.md shows is run: the command of its pod, here without a pod, and its example for Ray.
+"""What docs/kubernetes.md names is run: the command of its pod, here without a pod, and its example for Ray.
 
 Seen with PyTorch 2.13.0 and Ray 2.60.0, whose one node is this machine; not in Kubernetes."""
 

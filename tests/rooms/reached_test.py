@@ -40,9 +40,9 @@ class Reached(unittest.TestCase):
         self.assertEqual(reached.labels_of(["tests/unit/homes/split_test.cpp"]), {"homes", "smoke"})
 
     def test_a_page_reaches_no_room_and_an_unknown_file_reaches_all(self):
-        self.assertFalse(reached.labels_of(["docs/bind.md"]) & {"cli", "abi"})
+        self.assertFalse(reached.labels_of(["docs/launch.md"]) & {"cli", "abi"})
         for path in ("CMakeLists.txt", "tests/cli/CMakeLists.txt", "no/such/file"):
-            self.assertEqual(reached.labels_of(["docs/bind.md", path]), {"all"})
+            self.assertEqual(reached.labels_of(["docs/launch.md", path]), {"all"})
         self.assertEqual(reached.labels_of([]), set())
 
     @unittest.skipUnless(shutil.which("git"), "git is not installed")

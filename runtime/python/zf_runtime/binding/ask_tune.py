@@ -15,7 +15,7 @@ from . import cpu_lists
 from .home import Home, parse_home
 from .own_threads import run_apart
 
-SCHEMA = "zf-where/1"  # docs/bind.md has its fields
+SCHEMA = "zf-where/1"  # docs/launch.md has its fields
 _DEADLINE_S = 60
 
 

@@ -32,7 +32,7 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
     result is false, and its errors say why.
 
     It does nothing inside zf-tune exec, if that bound this very process, and with ZF_TUNE=off. Threads with a mask of
-    their own keep it. docs/bind.md has examples."""
+    their own keep it. docs/launch.md has more."""
     if switched_off():
         return Binding(notes=("ZF_TUNE is off",))
     try:
