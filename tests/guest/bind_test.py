@@ -46,7 +46,11 @@ print(json.dumps({'text': str(binding), 'errors': binding.errors, 'cpus': sorted
     'elsewhere_later': memory.share_elsewhere(binding.mems),
     'masks': sorted({tuple(sorted(os.sched_getaffinity(int(tid)))) for tid in os.listdir('/proc/self/task')})}))
 sys.stdout.flush()
-time.sleep(float(os.environ.get('STAYS_S', 0)))
+open(f'bound.{os.getpid()}', 'w').close()
+deadline = time.monotonic() + 60  # a claim ends with its process, so ranks beside each other wait for all to be bound
+while len([name for name in os.listdir() if name.startswith('bound.')]) < int(os.environ.get('BESIDE', 1)):
+    assert time.monotonic() < deadline, 'the other rank was not bound'
+    time.sleep(0.1)
 """
 
 
@@ -95,14 +99,14 @@ class Bind(CommandTest):
     def test_two_ranks_whose_cpus_neighbours_share_both_have_the_home_of_their_gpu(self):
         run = ("echo +cpu >/sys/fs/cgroup/cgroup.subtree_control; mkdir /sys/fs/cgroup/pod; "
                "echo 400000 100000 >/sys/fs/cgroup/pod/cpu.max; echo $$ >/sys/fs/cgroup/pod/cgroup.procs; "
-               "export STAYS_S=20; for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 HIP_VISIBLE_DEVICES=0 "
+               "export BESIDE=2; for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 HIP_VISIBLE_DEVICES=0 "
                "python3 -S -E -B bind.py & done; wait")
         for its in self.run_python(run, shape="2n-gpus"):
             self.assertEqual((its["cpus"], its["mems"]), ([4, 5, 6, 7], [1]), its["text"])
 
     def test_two_ranks_that_share_a_gpu_divide_its_home(self):
         """The launcher, a shell, has the list, too."""
-        run = ("STAYS_S=20 HIP_VISIBLE_DEVICES=0 sh -c 'for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 "
+        run = ("BESIDE=2 HIP_VISIBLE_DEVICES=0 sh -c 'for rank in 0 1; do LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 "
                "python3 -S -E -B bind.py & done; wait'")
         ranks = sorted(self.run_python(run, shape="2n-gpus"), key=lambda its: its["cpus"])
         self.assertEqual([(its["cpus"], its["mems"]) for its in ranks], [([4, 5], [1]), ([6, 7], [1])],

@@ -8,16 +8,27 @@ RANKS = "as_user srun -N1 -n2 --exclusive --cpu-bind=none"
 
 
 class Nodes(SlurmTest):
-    def test_each_rank_and_its_memory_on_one_node(self):
+    def test_jobs_have_each_rank_and_its_memory_on_one_node_whatever_the_plan_was_made_for(self):
+        """task/affinity gives each task of the second job a mask of its own; no task may make do with a part of its
+        part. The third has two tasks on the node of a plan for four. One boot is enough for all."""
         nodes = {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}}
         said = self.in_guest(f"""
             class_plan --ranks 2
             {RANKS} -c4 zf-tune exec -- test-rank
-            until_true 20 job_gone; find /run/zf-tune -type f""", "2ht")
-        taken = self.assert_each_rank_in_its_place(reports_in(said), nodes)
+            until_true 20 job_gone; find /run/zf-tune -type f
+            echo NEXT; class_plan --ranks 4
+            as_user srun -N1 -n2 --exclusive -c4 zf-tune exec -- test-rank 2>&1
+            until_true 20 job_gone
+            echo NEXT; {RANKS} -c4 zf-tune exec -- test-rank 2>&1""", "2ht")
+        for_two, bound, for_four = said.split("NEXT\n")
+        taken = self.assert_each_rank_in_its_place(reports_in(for_two), nodes)
         for rank, cpus in enumerate(taken):
             self.assertLessEqual(cpus, nodes[rank])
-        self.assertNotIn("/run/zf-tune/", said, "the Epilog removes the plan")
+        self.assertNotIn("/run/zf-tune/", for_two, "the Epilog removes the plan")
+        self.assertEqual(self.cpus_in(bound), [[0, 4, 1], [2, 6, 3]], "two cores each, of one the first PU")
+        self.assertIn("is fitted to the CPUs that Slurm gave to rank 1, 2-3,6-7 ", bound)
+        self.assertEqual(self.cpus_in(for_four), [[0, 4, 1], [2, 6, 3]])
+        self.assertIn("made for 4 ranks and CPUs 0-7, is fitted to 2 ranks and the CPUs allowed here, 0-7\n", for_four)
 
     def test_plan_of_the_whole_node_in_a_job_of_half_of_it(self):
         """A job of one core on either node."""
@@ -52,19 +63,6 @@ class Nodes(SlurmTest):
         self.assertNotIn("may not use", said, "the batch job has the whole node")
         self.assertRegex(said, r"odd: lab: as \w{8}, but CPU 5 is offline\n$")
         self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
-
-    def test_ranks_that_slurm_has_bound_keep_its_cpus(self):
-        """task/affinity gives each task a mask of its own; no task may make do with a part of its part."""
-        said = self.in_guest("""
-            class_plan --ranks 4
-            as_user srun -N1 -n2 --exclusive -c4 zf-tune exec -- test-rank 2>&1""", "2ht")
-        self.assertEqual(self.cpus_in(said), [[0, 4, 1], [2, 6, 3]], "two cores each, of one the first PU")
-        self.assertIn("is fitted to the CPUs that Slurm gave to rank 1, 2-3,6-7 ", said)
-
-    def test_two_tasks_share_the_node_of_a_plan_for_four(self):
-        said = self.in_guest(f"class_plan --ranks 4; {RANKS} -c4 zf-tune exec -- test-rank 2>&1", "2ht")
-        self.assertEqual(self.cpus_in(said), [[0, 4, 1], [2, 6, 3]])
-        self.assertIn("made for 4 ranks and CPUs 0-7, is fitted to 2 ranks and the CPUs allowed here, 0-7\n", said)
 
     def cpus_in(self, said: str) -> list[list[int]]:
         """Each rank's training CPUs, then its optimizer's."""

@@ -115,7 +115,11 @@ TEST_P(SecondMoment, GrowsAsFarAsInFloat64AndRoundingToNearestDoesNot) {
   EXPECT_LT(nearest.v / nearest.exact_v, 0.5);
 }
 
+#ifdef ZF_SANITIZED  // ten times as many steps read and write nothing else
+INSTANTIATE_TEST_SUITE_P(MomentBias, SecondMoment, testing::Values(0.999F));
+#else
 INSTANTIATE_TEST_SUITE_P(MomentBias, SecondMoment, testing::Values(0.999F, 0.9999F));
+#endif
 
 TEST(MomentBias, TenThousandTinyUpdatesLeaveTheMeansOfFloat64) {
   // Each update changes m and v by about 0.001 of themselves: less than half a unit in the last place.

@@ -148,7 +148,12 @@ TEST_F(SampleFile, ATornLastLineIsDroppedWhereverItWasCut) {
   visit({{"a"}, {"b"}});
   const std::string whole = read_text_file(path_);
   const auto last_line = whole.rfind('\n', whole.size() - 2) + 1;
-  for (std::size_t length = 0; length < whole.size(); ++length) {
+#ifdef ZF_SANITIZED
+  constexpr std::size_t kStride = 7;
+#else
+  constexpr std::size_t kStride = 1;
+#endif
+  for (std::size_t length = 0; length < whole.size(); length += kStride) {
     write_text_file_atomically(path_, whole.substr(0, length));
     const auto steps = visit({{"a"}, {"b"}, {"c"}});
     EXPECT_EQ(read_text_file(path_).back(), '\n') << length;
