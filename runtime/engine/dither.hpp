@@ -7,7 +7,7 @@
 //
 // A 32-bit word holds both dithers of an element: the upper half is that of m, the lower half that of v. It
 // is dither_of(seed, step) + element * kDitherStride, modulo 2^32. So it depends on nothing but the number of
-// the element in its optimizer, the step and the seed.
+// the element in its optimizer, the step and the seed. Elements 65,536 apart share the dither of v.
 //
 // Along the elements the words are a Weyl sequence: one addition a vector. Along the steps they are hashed. A
 // Weyl sequence there as well was tried: in v of an embedding row with a gradient once in 1,000 steps it left

@@ -6,6 +6,9 @@
 // or_words; up, down, down_signed: shifts by 16 bits; where_number(a, then, otherwise), by what is no NaN in
 // a; load_halves, load_signed_halves: words from 16 bits each, and store_halves, which stores their lower
 // halves; load_words, store_words: whole words, at any even address.
+//
+// Tried and left: both moments in one 32-bit word (two arrays take 0.93 to 1.02 of its time), and the bf16
+// instructions of AVX-512, which flush denormals and cannot dither.
 #pragma once
 
 #include <type_traits>
