@@ -18,6 +18,7 @@ from ..tensors import formats
 from ..tensors.eligibility import is_sharded
 
 # Small gradients wait until they are so many bytes: a call takes 20 us, in which a core steps 30 KiB of gradients.
+# Without that, an iteration of 150 linear layers 32 wide took 4.75 times as long as with "off", and not 1.56 times.
 ENOUGH_BYTES = 256 * 1024
 USE_OFF = "use overlap=\"off\""
 
