@@ -11,21 +11,15 @@ from results import Results
 from simulated import Simulated
 from simulated import command as simulated_command
 
-# Changes that a user makes for each way, and their cost. The seconds come from the results.
+# Changes that a user makes for each way, and what it needs. The seconds come from the results.
 PRACTICE = {
-    matrix.UNBOUND: ("nothing", "nothing", "nothing"),
-    matrix.FUSED: ("one option of torch.optim.AdamW", "nothing", "torch's own fast step"),
-    matrix.BIND: ("DeepSpeed's launcher with one option", "numactl",
-                  "one rank or several; numbers cores from 0, so an allocation with gaps needs `--bind_core_list`"),
-    matrix.PLAN: ("`zf-tune exec --` before the command", "a plan: `zf-tune tune` once per node",
-                  "any launcher and any framework; the job is not edited"),
-    matrix.IN_PLACE: ("one line of the script: zf_runtime.AdamW", "a plan for torch",
-                      "parameters on the CPU; works without a plan, too"),
-    matrix.WAIT: ("`python -m zf_runtime.deepspeed train.py`", "a plan, `zf-optimizer`",
-                  "DeepSpeed's losses keep their bits; a second process per rank"),
-    matrix.LATE: ("the same with `--late`, or AdamW(overlap=\"late\")", "a plan, `zf-optimizer`",
-                  "changes what is computed: weights are one step old in each forward (with ZenFlow's overlap_step "
-                  "they are in any case)"),
+    matrix.UNBOUND: ("nothing", "nothing"),
+    matrix.FUSED: ("one option of torch.optim.AdamW", "nothing"),
+    matrix.BIND: ("DeepSpeed's launcher with one option", "numactl"),
+    matrix.PLAN: ("`zf-tune exec --` before the command", "a plan: `zf-tune tune` once per node"),
+    matrix.IN_PLACE: ("one line of the script: zf_runtime.AdamW", "a plan for torch"),
+    matrix.WAIT: ("`python -m zf_runtime.deepspeed train.py`", "a plan, `zf-optimizer`"),
+    matrix.LATE: ("the same with `--late`, or AdamW(overlap=\"late\")", "a plan, `zf-optimizer`"),
 }
 
 
@@ -101,13 +95,12 @@ def count_text(rows: list[Row]) -> str:
 def practice_table(rows: list[Row]) -> str:
     """Returns what each way asks of a user, and by how much longer it takes to start than unbound."""
     lines = []
-    for arm, (change, needs, remark) in PRACTICE.items():
+    for arm, (change, needs) in PRACTICE.items():
         pairs = [(row.start_s, other.start_s) for row in rows for other in rows
                  if row.arm == arm and other.arm == matrix.UNBOUND and row.group == other.group and row.blocks]
         more = statistics.median(mine - its for mine, its in pairs) if pairs and arm != matrix.UNBOUND else None
-        lines.append([matrix.ARMS[arm], change, needs, "–" if more is None else f"{more:+.1f} s", remark])
-    return table(["way", "what a user changes", "needs", "start, compared with unbound (two at a time)",
-                  "remarks"], lines)
+        lines.append([matrix.ARMS[arm], change, needs, "–" if more is None else f"{more:+.1f} s"])
+    return table(["way", "what a user changes", "needs", "start, compared with unbound (two at a time)"], lines)
 
 
 def not_run(results: Results, cannot: dict[str, str]) -> str:
@@ -178,9 +171,9 @@ without the one that was under way when it began; with two ranks, the slower one
 gives one ratio per way: the geometric mean over the turns. The table has the geometric mean over blocks and the 95 %
 interval of Student's t of the logarithms; their standard deviation is pooled over all ways of all jobs.
 
-All processes keep the memory that they free ({variables}). Otherwise glibc gives it back to the kernel in each step,
-and page faults change the times. With `overlap_step` on, ZenFlow takes as many threads as its main thread has CPUs,
-because otherwise they spin on each other's CPUs.
+All processes keep the memory that they free ({variables}), because page faults would change the times. With
+`overlap_step` on, ZenFlow takes as many threads as its main thread has CPUs, because otherwise they spin on each
+other's CPUs.
 
 The model is a GPT in fp32, on random text: {sizes}. Forward and backward run on the CPUs too, so the step is a smaller
 part of an iteration than beside a GPU."""
@@ -210,7 +203,7 @@ def text_of(results: Results, cannot: dict[str, str], simulated: list[Simulated]
         "adds two ranks and a larger model, `--details FILE` has each way in full, and the plans.",
         facts,
         "**Ours** is the native optimizer. It steps in place, or in a process of its own: then training waits for the "
-        "step (waiting), or gets its weights one step later (late).",
+        "step (waiting), or gets its weights one step later (late), which changes what is computed.",
         "## What to set", *(["\n".join(advice)] if advice else ["Nothing was run."]),
         count_text(rows), practice_table(rows),
         "## The table",
