@@ -99,6 +99,14 @@ class Jobs(SlurmTest):
                "and _")
         self.assertEqual(said.splitlines(), ["plan:"] * 6 + ["plan:/home/mine.json"] * 2 + [why])
 
+    def test_kind_of_job_has_the_plan_of_its_folder(self):
+        said = self.here("""
+            class_plan --ranks 2; cd /etc/zf-tune/plans; mkdir large; mv *.json large/
+            for kind in zf-tune=large zf-tune=small none; do
+              as_user srun -N1 --comment=$kind sh -c 'echo "$0: $(grep -c fingerprint $ZF_PLAN)"' $kind </dev/null
+            done""")
+        self.assertEqual(said, "zf-tune=large: 3\nzf-tune=small: 0\nnone: 0\n")
+
     def jobs_in_a_row(self, count: int, script: str, **lab) -> list[str]:
         """What a script says, with the Prolog's times; it calls jobs_in_a_row between two calls of `present`."""
         said = self.here(f"""

@@ -46,13 +46,14 @@ class Lab:
 
     A busy machine, or an emulated processor, may take ten times as long as a node. So the kit's scripts have more time
     than as shipped. `deadline` is that of the settings ("": the default, 0.7 s). The kit's settings and slurm.conf may
-    take `reading` seconds to read, each (as shipped: 0.3)."""
+    take `reading` seconds to read, each (as shipped: 0.3). `first` runs in a guest before the daemons."""
 
     conf: str = ""
     confined: bool = True
     more: dict[str, str | pathlib.Path] = dataclasses.field(default_factory=dict)
     deadline: str = "5"
     reading: str = "3"
+    first: str = ""
 
     def files(self, cgroup: str) -> dict[str, str | pathlib.Path]:
         """Everything of the lab, by its place: a text, or the file it is a copy of."""
@@ -100,10 +101,10 @@ class Lab:
         copies = [(content, path) for path, content in files.items() if not isinstance(content, str)]
         ours = [path for path, _ in copies if path.parent in (BUILD / "bin", BUILD / "lib")]
         plugins = [path for name in PLUGINS for path in PLUGIN_FOLDER.glob(f"{name}.so")]
-        tools = ["bash", "timeout", "logger", "setsid", "setpriv", "numactl", "stat", "env"]
+        tools = ["bash", "timeout", "logger", "setsid", "setpriv", "numactl", "stat", "env", "unshare"]
         programs = [*DAEMONS, *CLIENTS, *tools, *plugins, *ours]
-        return guest.run(_GUEST_SET_UP + f"bash {HOME}/lab.sh {HOME}/script", shape=shape, programs=programs,
-                         files=copies, texts=texts, timeout_s=timeout_s)
+        return guest.run(f"{_GUEST_SET_UP}{self.first}\nbash {HOME}/lab.sh {HOME}/script", shape=shape,
+                         programs=programs, files=copies, texts=texts, timeout_s=timeout_s)
 
 
 # Slurm looks at the system's name, and needs the controllers below the root.

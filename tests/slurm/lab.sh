@@ -5,6 +5,7 @@
 # Runs as root in namespaces of its own (lab.py), or in a guest. What slurm.conf is to say comes from /opt/zf-lab:
 #   slurm.conf   more lines; a NodeName line of its own replaces that of this machine
 #   cgroup.conf  as it is; without it nothing is confined
+#   node.sh      starts a slurmd (node.sh NODE COMMAND...), in mounts of its own
 # shellcheck disable=SC2317  # functions are called by until_true and by scripts
 set -uo pipefail
 export PATH=/opt/zf-lab/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
@@ -88,10 +89,11 @@ up() {
   [[ ! -e $given/cgroup.conf ]] || cp "$given/cgroup.conf" /etc/slurm/
   until_true 10 test -S "$lab/munge/socket" || return
   start slurmctld slurmctld -D -i
-  local node
+  local node around=()
   for node in $(node_names); do
     mkdir -p "$lab/spool/$node"
-    start "slurmd-$node" slurmd -D -N "$node"
+    [[ ! -e $given/node.sh ]] || around=(unshare -m "$given/node.sh" "$node")
+    start "slurmd-$node" "${around[@]}" slurmd -D -N "$node"
   done
   until_true 60 nodes_idle
 }

@@ -41,11 +41,11 @@ json.dump(plan, open("plan.json", "w"))
 
 
 class Partition(SlurmTest):
-    def run_partition(self, script: str, conf="") -> str:
+    def run_partition(self, script: str) -> str:
         more = {f"{HOME}/{node}.xml": SOURCE / f"tests/machines/{machine}.xml" for node, machine in MACHINES.items()}
         more[f"{HOME}/stub/zf-tune"] = STUB
         more["/etc/zf-tune/slurm.conf"] = f"program={HOME}/stub/zf-tune\n"
-        return self.here(f"export PATH={HOME}/stub:$PATH; cd $lab; mkdir -m 777 out\n{script}", conf=NODES + conf,
+        return self.here(f"export PATH={HOME}/stub:$PATH; cd $lab; mkdir -m 777 out\n{script}", conf=NODES,
                          confined=False, more=more)
 
     def test_one_node_of_each_class_is_tuned_and_the_odd_ones_are_named(self):
@@ -63,37 +63,6 @@ class Partition(SlurmTest):
         self.assertIn("odd: a3: as 3b42bec7, but it has 60 % of its class's bandwidth\n", said)
         self.assertIn("3b42bec7c7f5c3be: was tuned on a1\n1\n", said)
         self.assertIn("every class has a plan\nplans are kept\ntasks per node: unset\n1\n", said)
-
-    def test_an_admin_goes_from_nothing_to_jobs_with_plans(self):
-        """As docs/cluster.md tells it: survey, tune, publish, and the class as a feature of its nodes."""
-        said = self.run_partition("""
-            mkdir -p /etc/zf-tune
-            as_user srun -N4 -n4 --overlap zf-tune survey add $lab/out/nodes
-            sinfo -hNo '%N %f' >out/sinfo
-            as_user zf-tune survey out/nodes --nodes - --plans out/plans \\
-              --tune 'srun -N1 -n1 --overlap -w {node} bash -c {command}' -- --ranks 2 <out/sinfo
-            mv out/plans /etc/zf-tune/
-            zf-tune survey out/nodes --nodes - --features <out/sinfo >out/features; cat out/features
-            bash out/features; sinfo -hNo '%N %f'
-            mkdir /etc/zf-tune/plans/large; mv /etc/zf-tune/plans/*.json /etc/zf-tune/plans/large/
-            for node in a1 a2 a3 a4; do
-              for job in "-C zf-3b42bec7c7f5c3be --comment=zf-tune=large" --comment=zf-tune=large --comment=none; do
-                as_user srun -N1 -w $node $job sh -c 'echo "$SLURMD_NODENAME: $(grep -o 3b42bec7c7f5c3be $ZF_PLAN)"' \\
-                  2>&1
-                until_true 10 job_gone
-              done
-            done
-            zf-tune survey out/nodes --nodes - --format json <out/sinfo >/etc/zf-tune/survey.json
-            true""", conf=kit_conf())
-        self.assertIn("odd: a4: as 3b42bec7, but CPUs 2,5 are offline\n", said)
-        self.assertIn("3b42bec7c7f5c3be: was tuned on a1\n", said)
-        self.assertIn("scontrol update NodeName=a[1-3] AvailableFeatures=zf-3b42bec7c7f5c3be\n", said)
-        self.assertIn("a3 zf-3b42bec7c7f5c3be\na4 (null)\n", said)
-        for node in ("a1", "a2", "a3"):
-            self.assertEqual(said.count(f"{node}: 3b42bec7c7f5c3be\n"), 2, "with the feature, and without")
-            self.assertEqual(said.count(f"{node}: \n"), 1, "of another kind of job there is no plan")
-        self.assertEqual(said.count("a4: \n"), 2, said)
-        self.assertIn("Requested node configuration is not available", said)
 
     def test_a_job_that_cannot_do_its_work_says_so_and_fails(self):
         said = self.run_partition(f"""
