@@ -1,8 +1,6 @@
 #include "survey/tune_classes.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +20,6 @@
 #include "ipc/child.hpp"
 #include "os/file.hpp"
 #include "os/host_name.hpp"
-#include "os/same_file.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "text/command_line.hpp"
@@ -44,53 +41,27 @@ std::string replaced(std::string word, std::string_view name, const std::string&
   return word;
 }
 
-/// Holds the mark of a class: a file with a lock, and who made it. A lock tells a living run from a killed
-/// one. Other hosts may not see it, so only a mark of this host is taken over.
-class Mark {
- public:
-  explicit Mark(const ClassTuning& tuning) : path_(tuning.mark()) {
-    bool is_new = false;
-    bool is_locked = false;
-    do {
-      constexpr int kFlags = O_RDWR | O_NOFOLLOW | O_CLOEXEC;
-      file_ = FileDescriptor(::open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0644));
-      is_new = file_.valid();
-      if (!is_new && errno == EEXIST) file_ = FileDescriptor(::open(path_.c_str(), kFlags));
-      if (!file_.valid() && errno == ENOENT) continue;  // another run has just removed it
-      if (!file_.valid()) throw_errno(errno, path_.string());
-      is_locked = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
-      if (!is_locked && !has_no_locks(errno)) return;
-    } while (!file_.valid() || !is_at(path_, file_));
-    const std::string made = text();
-    is_ours_ = is_locked ? made.empty() || (made.starts_with(host_name() + " ") && !was_left()) : is_new;
-    if (is_ours_) write(format_text("{} {} {}", host_name(), ::getpid(), tuning.node));
-  }
+/// Makes the mark of a class, a file with the host, the process and the node, unless it is there. Who made it
+/// may be killed, and what it started on the node, or queued for it, may live on. So only the run that saw
+/// its command end, or that takes the plan, removes it.
+bool make_mark(const ClassTuning& tuning) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const FileDescriptor file(::open(tuning.mark().c_str(), kFlags, 0644));
+  int error = file.valid() ? 0 : errno;
+  if (error == EEXIST) return false;
+  const std::string text = format_text("{} {} {}", host_name(), ::getpid(), tuning.node);
+  if (error == 0) error = write_all_at(file.get(), 0, std::as_bytes(std::span(text)));
+  if (error != 0) throw_errno(error, tuning.mark().string());
+  return true;
+}
 
-  bool is_ours() const { return is_ours_; }
-  /// Returns whether its run has ended, and left it.
-  bool was_left() const { return text().ends_with(kLeft); }
-  /// Returns the host and the process of its run, and the node.
-  std::string text() const {
-    std::string text(512, '\0');
-    text.resize(read_at(path_, file_.get(), 0, std::as_writable_bytes(std::span(text))));
-    return one_line(text);
-  }
-  void remove() const { ::unlink(path_.c_str()); }
-  void leave() const { write(text() + std::string(kLeft)); }
-
- private:
-  static constexpr std::string_view kLeft = " left";
-
-  void write(const std::string& text) const {
-    int error = set_size_of_file(file_.get(), 0);
-    if (error == 0) error = write_all_at(file_.get(), 0, std::as_bytes(std::span(text)));
-    if (error != 0) throw_errno(error, path_.string());
-  }
-
-  std::filesystem::path path_;
-  FileDescriptor file_;
-  bool is_ours_ = false;
-};
+std::string text_of_mark(const ClassTuning& tuning) {
+  const FileDescriptor file(::open(tuning.mark().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::string text(512, '\0');
+  text.resize(file.valid() ? read_at(tuning.mark(), file.get(), 0, std::as_writable_bytes(std::span(text)))
+                           : 0);
+  return one_line(text);
+}
 
 /// Tunes one class, in a process of its own.
 class OneTuning {
@@ -100,20 +71,15 @@ class OneTuning {
   /// Returns whether the class has its plan. Prints a line.
   bool run() const {
     try {
-      const Mark mark(tuning_);
-      if (!mark.is_ours() && mark.was_left() && is_there(tuning_.fresh()))
-        return take_plan(mark, "was made by the command of an earlier run");
-      if (!mark.is_ours()) {
-        say(format_text("is tuned by another run ({}); if that is not so, remove {}", mark.text(),
-                        tuning_.mark().string()));
+      if (is_there(tuning_.fresh())) return take_plan("was made by an earlier run");
+      if (!make_mark(tuning_)) {
+        say(format_text("may still be tuned by another run ({}); if it is not, remove {}",
+                        text_of_mark(tuning_), tuning_.mark().string()));
         return false;
       }
-      if (is_there(tuning_.plan)) {  // another run was faster
-        mark.remove();
-        return true;
-      }
-      if (is_there(tuning_.fresh())) return take_plan(mark, "was left by a run that was killed");
-      return start(mark);
+      if (!is_there(tuning_.plan)) return start();
+      remove_mark();  // another run was faster
+      return true;
     } catch (const Error& error) {
       say(error.what());
       return false;
@@ -126,7 +92,9 @@ class OneTuning {
     flush_stdout();
   }
 
-  bool start(const Mark& mark) const {
+  void remove_mark() const { ::unlink(tuning_.mark().c_str()); }
+
+  bool start() const {
     const FileDescriptor log(
         ::open(tuning_.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
     if (!log.valid()) throw_errno(errno, tuning_.log().string());
@@ -137,8 +105,7 @@ class OneTuning {
                                          (void)write_all(log.get(), std::as_bytes(std::span(text)));
                                        });
     if (end.why == CommandEnd::Why::ended && end.status.code == 0) {
-      if (appears(tuning_.fresh())) return take_plan(mark, "was tuned on " + tuning_.node);
-      mark.leave();
+      if (plan_appears()) return take_plan("was tuned on " + tuning_.node);
       say(
           format_text("the command ended and left no plan: it must wait for its job (sbatch needs --wait). "
                       "Look in {}, then remove {}",
@@ -153,31 +120,32 @@ class OneTuning {
     // connection.
     constexpr int kLost = 255;
     if (has_ended && end.status.code != kLost) {
-      mark.remove();
+      remove_mark();
       say(what);
     } else {
-      mark.leave();
       say(format_text("{}. If nothing runs there any more, remove {}", what, tuning_.mark().string()));
     }
     return false;
   }
 
   /// Waits until a shared file system shows what another host has written.
-  static bool appears(const std::filesystem::path& path) {
+  bool plan_appears() const {
     for (int i = 0; i < 100; ++i) {
-      if (is_there(path)) return true;
+      if (is_there(tuning_.fresh()) || is_there(tuning_.plan)) return true;
       std::this_thread::sleep_for(kPoll);
     }
     return false;
   }
 
-  bool take_plan(const Mark& mark, std::string_view how) const {
+  /// Takes the plan that the node has written, unless another run was faster.
+  bool take_plan(std::string_view how) const {
+    if (is_there(tuning_.plan)) return true;
     const Plan plan = load_plan(tuning_.fresh());
     const std::string name = tuning_.plan.stem().string();
     const bool by_places = name.find('+') != std::string::npos;
     const std::string is = by_places ? name_of(plan.machine, plan.gpus) : plan.machine.fingerprint;
     if (is != name) {
-      mark.remove();
+      remove_mark();
       throw Error(Exit::stale_plan, format_text("{}: is a plan of class {}", tuning_.fresh().string(), is),
                   "the node is no more what it was: remove the file, and survey it again");
     }
@@ -186,7 +154,7 @@ class OneTuning {
     if (error) throw_errno(error.value(), tuning_.plan.string());
     std::filesystem::remove(tuning_.fresh().string() + ".samples.jsonl",
                             error);  // else the next tuning goes on there
-    mark.remove();
+    remove_mark();
     say(how);
     return true;
   }

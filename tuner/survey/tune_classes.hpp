@@ -19,7 +19,7 @@ struct ClassTuning {
 
   /// The plan that the node writes, before it is checked and renamed.
   std::filesystem::path fresh() const { return beside(".new"); }
-  /// Exists while the class is tuned, and prevents a second start.
+  /// Exists while the class is tuned or may be, and prevents a second start.
   std::filesystem::path mark() const { return beside(".tuning"); }
   std::filesystem::path log() const { return plan.parent_path() / (plan.stem().string() + ".log"); }
 
@@ -43,8 +43,8 @@ std::vector<ClassTuning> tunings_of(const std::vector<NodeClass>& classes,
                                     const std::vector<std::string>& options);
 
 /// Runs all of them, `at_once` at a time, each in a process of its own, and prints a line for each on stdout.
-/// What the commands print goes to the logs. A class with a mark of another run is left alone; the mark of a
-/// run on this host that was killed is taken over, and a plan that such a run has left is taken. Returns
+/// What the commands print goes to the logs. A class with a mark of another run is left alone, even if that
+/// run was killed: what it started may live on. The plan that it makes is taken by the next run. Returns
 /// whether every class has its plan now. Ends early, with the commands, once `stop` returns true. Call it
 /// before threads are started.
 bool tune_classes(const std::vector<ClassTuning>& tunings, int at_once, const std::function<bool()>& stop);
