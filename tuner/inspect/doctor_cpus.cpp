@@ -55,8 +55,11 @@ std::string gpus_in_words(const std::vector<std::string>& addresses) {
   return (addresses.size() == 1 ? "GPU " : "GPUs ") + join_text(addresses, ", ");
 }
 
-/// Returns whether CPUs are the job's own, as neighbours_share() decides, and why.
-std::string who_has(const Allowed& allowed) {
+/// Returns whether CPUs are the job's own, as neighbours_share() decides, and why. In a pod without a quota
+/// nothing tells: since Kubernetes 1.32 a pod with CPUs of its own has none, as one without a limit in the
+/// shared pool; cgroup v2 hides the path that has the pod's class, and CPUs of a claim come without a
+/// request.
+std::string who_has(const Allowed& allowed, const Environment& environment) {
   const bool some =
       std::any_of(allowed.exclusions.begin(), allowed.exclusions.end(), [](const Exclusion& one) {
         return one.reason == ExclusionReason::cgroup_cpuset || one.reason == ExclusionReason::affinity_mask;
@@ -66,6 +69,8 @@ std::string who_has(const Allowed& allowed) {
                        *allowed.cpu_quota, allowed.cpus.size());
   }
   if (allowed.cpu_quota) return "this job's own (the quota pays for them)";
+  if (some && environment.get("KUBERNETES_SERVICE_HOST"))
+    return "this job's own if its pod is Guaranteed with whole CPUs, else shared (no quota)";
   return some ? "this job's own (no quota)" : "all of this node's, without a quota";
 }
 
@@ -147,7 +152,7 @@ std::vector<Finding> far_gpu_findings(const Patient& patient) {
 
 std::string cpus_in_a_line(const Patient& patient) {
   const Allowed& allowed = patient.allowed;
-  std::string line = print_cpus(allowed.cpus) + ": " + who_has(allowed);
+  std::string line = print_cpus(allowed.cpus) + ": " + who_has(allowed, patient.environment);
   if (patient.gpus.empty()) return line;
   const std::vector<std::string> far = far_gpus(patient);
   if (!far.empty()) return line + "; far from " + gpus_in_words(far);

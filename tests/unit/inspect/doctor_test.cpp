@@ -321,6 +321,15 @@ TEST(DoctorGpus, AreFarIfNoAllowedCpuIsNear) {
             "CPUs 4-7: all of this node's, without a quota; far from GPU 0000:10:00.0");
 }
 
+TEST(Doctor, CpusOfAPodWithoutAQuotaMayBeThoseOfTheSharedPool) {
+  Patient patient = patient_with({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}});
+  patient.allowed.cpus = parse_cpu_list("4-7", "test");
+  EXPECT_EQ(cpus_in_a_line(patient), "CPUs 4-7: all of this node's, without a quota");
+  patient.allowed.exclusions = {{ExclusionReason::cgroup_cpuset, parse_cpu_list("0-3", "test"), ""}};
+  EXPECT_EQ(cpus_in_a_line(patient),
+            "CPUs 4-7: this job's own if its pod is Guaranteed with whole CPUs, else shared (no quota)");
+}
+
 TEST(DoctorSystemCalls, RefusedBindingIsWorseThanRefusedMemoryPolicy) {
   Patient patient;
   patient.refused_calls = {"mbind(preferred) was refused: EPERM", "sched_setaffinity: EPERM"};
