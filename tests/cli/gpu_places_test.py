@@ -1,15 +1,22 @@
 """Nodes of one class that have GPUs in different places: each gets homes near its own GPUs."""
 
 import json
+import re
 
 from mounted_gpus import MOUNT, MountedGpusTest
 from node_folder import NVIDIA, Device, NodeFolder, nodes_of, two_packages
-from zf_cli import DONE, SOURCE, CommandTest
+from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, CommandTest
 
 PACKAGES = two_packages(8)
 NODES = nodes_of(PACKAGES)
 NETWORK_CARD = Device("0000:05:00.0", NODES[0], "0x8086", "0x1592", "0x020000")
 PLACES = {"halves": (0, 0, 1, 1), "first": (0, 0, 0, 0), "none": ()}
+
+# Stands for ssh to a node that has its GPUs elsewhere than the survey says: each has those of "halves".
+ENGINE = """#!/bin/bash
+eval "set -- $2"; shift 3 # zf-tune tune -q
+exec "$ZF_TUNE" plan -q --sysroot halves "$@"
+"""
 
 
 def gpus_on(*packages: int, **keywords) -> list[Device]:
@@ -42,6 +49,22 @@ class GpuPlaces(CommandTest):
 
     def homes(self, plan: dict) -> list[str]:
         return [rank["home"]["cpus"] for rank in plan["ranks"]]
+
+    def test_plan_for_other_places_of_gpus_is_not_taken(self):
+        for name in ("halves", "first"):
+            for i in (1, 2):
+                self.run_tune("survey", "add", "nodes", "--name", f"{name}{i}", "--sysroot", name)
+        (self.folder / "engine").write_text(ENGINE)
+        (self.folder / "engine").chmod(0o755)
+        result = self.run_tune("survey", "nodes", "--tune", "./engine {node} {command}", "--plans", "plans", "--",
+                               "--ranks", "4", ZF_TUNE=BINARY)
+        self.assert_exit(result, RUNTIME_ERROR)
+        own = {name: self.plan_of(name) for name in ("halves", "first")}
+        names = {name: f"{plan['machine']['fingerprint']}+{plan['gpus']['fingerprint']}" for name, plan in own.items()}
+        self.assertIn(f"{names['halves']}: was tuned on halves1\n", result.stdout)
+        self.assertRegex(result.stdout, rf"{re.escape(names['first'])}: \S+: is a plan of class "
+                                        rf"{re.escape(names['halves'])}\b")
+        self.assertEqual([path.name for path in (self.folder / "plans").glob("*.json")], [f"{names['halves']}.json"])
 
     def test_publish_gives_each_node_homes_near_its_own_gpus(self):
         own = {name: self.plan_of(name) for name in PLACES}

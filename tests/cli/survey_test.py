@@ -17,7 +17,7 @@ WHOLE, OFFLINE, FOUR = "qemu-2ht", "qemu-2ht-offline2,5", "qemu-4n"
 # becomes zf-tune plan.
 ENGINE = """#!/bin/bash
 echo "$1" >>started
-[[ ! -e fail-$1 ]] || exit 7
+[[ ! -e fail-$1 ]] || exit "$(cat "fail-$1")"
 [[ ! -e hang-$1 ]] || exec sleep 60
 [[ ! -e nothing-$1 ]] || exit 0
 eval "set -- $1 $2"
@@ -187,13 +187,22 @@ class Survey(CommandTest):
 
     def test_failed_class_is_tried_again(self):
         self.prepare_engine()
-        (self.folder / "fail-a1").touch()
+        (self.folder / "fail-a1").write_text("7")
         said = self.tune(RUNTIME_ERROR)
         self.assertRegex(said, r"3b42bec7c7f5c3be: a1 ended with status 7; see .*/plans/3b42bec7c7f5c3be\.log\n")
         self.assertEqual(len(self.plans()), 1)
         (self.folder / "fail-a1").unlink()
         self.tune()
         self.assertEqual((self.started(), len(self.plans())), (["a1", "a1", "b1"], 2))
+
+    def test_class_with_a_lost_connection_is_not_started_again(self):
+        """ssh ends with 255 then, and zf-tune may still run on the node."""
+        self.prepare_engine()
+        (self.folder / "fail-a1").write_text("255")
+        self.assertRegex(self.tune(RUNTIME_ERROR), r"3b42bec7c7f5c3be: a1 ended with status 255; see \S+\. If nothing "
+                                                   r"runs there any more, remove \S+/\.3b42bec7c7f5c3be\.json\.tuning")
+        self.assertIn("may still be tuned by another run", self.tune(RUNTIME_ERROR))
+        self.assertEqual(self.started(), ["a1", "b1"])
 
     def test_command_that_does_not_wait_is_started_once(self):
         self.prepare_engine()
@@ -219,7 +228,7 @@ class Survey(CommandTest):
         (self.folder / f"{how}-a1").touch()
         process = self.start_tune("survey", "nodes", "--tune", "./engine {node} {command}", "--plans", "plans",
                                   ZF_TUNE=BINARY)
-        self.wait_until(lambda: "a1" in self.started())
+        self.wait_until(lambda: "a1" in self.started() and list((self.folder / "plans").glob("8926*.json")))
         return process
 
     def wait_until(self, is_so):

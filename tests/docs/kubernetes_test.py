@@ -37,6 +37,10 @@ class Manifests(unittest.TestCase):
         self.assertIn(f"/etc/zf-tune/plans/{wanted}.json", pod)
         self.assertIn(f"{label}=\\(.machine.fingerprint)", PAGE)
 
+    def test_survey_is_repeated_on_all_nodes_at_once(self):
+        """By default a DaemonSet restarts one pod after the other, and waits for each: hours on 1,000 nodes."""
+        self.assertRegex((FOLDER / "survey.yaml").read_text(), r"(?m)^  updateStrategy: .*\bmaxUnavailable: 100%")
+
     def test_kubernetes_and_kuberay_take_them(self):
         self.assertEqual(self.validate(*sorted(FOLDER.glob("*.yaml"))), "")
 

@@ -78,9 +78,10 @@ class Admin(SlurmTest):
             job() {{ as_user srun --exclusive --ntasks-per-node=2 -c4 "$@" 2>&1; until_true 20 job_gone; }}
             {self.as_here(job, {"srun": "job -N4", "python train.py": f"{HOME}/rank"})}
             echo "of a class:"; job -N2 -C $(sinfo -hNn a1 -o %f) sh -c 'echo $SLURMD_NODENAME'
-            srun --exclusive -w a3,a4 sh -c '/usr/share/zf-tune/slurm/health; sleep 3' # its logger's time
-            until_true 30 eval '[[ $(said | grep -c differs) -ge 2 ]]'; said
-            """, "2ht", conf=NODES, first=FIRST, deadline="", more={
+            srun --exclusive -N4 sh -c '/usr/share/zf-tune/slurm/health --strict; sleep 3' # its logger's time
+            until_true 30 eval '[[ $(said | grep -c differs) -ge 2 ]]'; said; until_true 20 job_gone
+            until_true 20 not_planned; echo "states: $(sinfo -hNo '%N %T' | tr '\\n' ';')"
+            """, "2ht", timeout_s=580, conf=NODES, first=FIRST, deadline="", more={
                 "/opt/user": user, "/opt/conf": conf, f"{HOME}/node.sh": NODE, f"{HOME}/rank": RANK,
                 "/usr/bin/zf-tune": STUB} | self.kit())
         slow = "a3: as 3b42bec7, but it has 60 % of its class's bandwidth"
@@ -90,6 +91,7 @@ class Admin(SlurmTest):
         self.assertRegex(said, "3b42bec7c7f5c3be: was tuned on a[12]\n")
         self.assertIn("features: a1 zf-3b42bec7c7f5c3be;a2 zf-3b42bec7c7f5c3be;a3 (null);a4 (null);\n", said)
         self.assert_each_node_has_the_masks_of_the_plan(said)
+        self.assertIn("states: a1 idle;a2 idle;a3 drained;a4 drained;\n", said)
         self.assertRegex(said, r"of a class:\n(a[12]\n){4}")
 
     def as_here(self, text: str, changes: dict[str, str]) -> str:

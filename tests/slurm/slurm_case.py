@@ -26,10 +26,10 @@ class SlurmTest(unittest.TestCase):
         self.assertNotIn("error", result.stderr, f"\n{result.stdout}")
         return result.stdout
 
-    def in_guest(self, script: str, shape: str, **lab) -> str:
+    def in_guest(self, script: str, shape: str, timeout_s=300, **lab) -> str:
         """The same in a guest of this shape, with cgroup v2."""
         guest.need()
-        return self.finished(Lab(**{"conf": kit_conf()} | lab).run_in_guest(script, shape=shape))
+        return self.finished(Lab(**{"conf": kit_conf()} | lab).run_in_guest(script, shape=shape, timeout_s=timeout_s))
 
     def assert_each_rank_in_its_place(self, reports: list[dict], nodes: dict[int, set[int]]) -> list[set[int]]:
         """Two ranks on CPUs of their own, each pool thread on one, every page on a node of the rank's. Their CPUs."""
