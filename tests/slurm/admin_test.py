@@ -32,6 +32,7 @@ STUB = f"""#!/bin/bash
 declare -A given=([a1]=1.00e11 [a2]=1.01e11 [a3]=0.60e11 [a4]=1.00e11)
 case "$1 $2 $SLURMD_NODENAME" in
   "survey add "*)
+    sed -n "s/^Cpus_allowed_list:/$SLURMD_NODENAME may use/p" /proc/self/status
     {HOME}/bin/zf-tune "$@" --no-bandwidth || exit
     sed -i 's/"not_measured".*/"bytes_per_s": '"${{given[$SLURMD_NODENAME]}}/" "$3/$SLURMD_NODENAME.json" ;;
   "survey check a3") {HOME}/bin/zf-tune survey /shared/zf-tune/nodes | sed -n 's/^odd: a3/a3/p'; exit 3 ;;
@@ -70,7 +71,7 @@ class Admin(SlurmTest):
                                                "--ranks 8 --budget 5m": "--ranks 2 --params 1M --budget 300ms"})
         said = self.in_guest(f"""
             export PATH=/usr/bin:$PATH; rm -rf /etc/zf-tune; sed -i /^TaskPlugin=/d /etc/slurm/slurm.conf
-            as_user bash /opt/user; cd /shared/zf-tune
+            as_user bash /opt/user; cd /shared/zf-tune; cat add.log
             {"; ".join(as_root[0])}
             cat /opt/conf >>/etc/slurm/slurm.conf
             {"; ".join(as_root[1])}
@@ -84,6 +85,8 @@ class Admin(SlurmTest):
             """, "2ht", timeout_s=580, conf=NODES, first=FIRST, deadline="", more={
                 "/opt/user": user, "/opt/conf": conf, f"{HOME}/node.sh": NODE, f"{HOME}/rank": RANK,
                 "/usr/bin/zf-tune": STUB} | self.kit())
+        for node in ("a1", "a2", "a3"):
+            self.assertIn(f"{node} may use\t0-7\n", said, "its bandwidth could be measured")
         slow = "a3: as 3b42bec7, but it has 60 % of its class's bandwidth"
         for odd in ("a4: as 3b42bec7, but CPU 5 is offline", slow):
             self.assertIn(f"odd: {odd}\n", said)
@@ -111,7 +114,7 @@ class Admin(SlurmTest):
         plan = json.loads(re.search("^plan: (.*)$", said, re.MULTILINE)[1])
         masks = said[:said.index("of a class:")]
         for node in ("a1", "a2", "a3"):
-            reports = [json.loads(line) for line in re.findall(rf"^{node} \S+ (.+)$", masks, re.MULTILINE)]
+            reports = [json.loads(line) for line in re.findall(rf"^{node} \S+ ({{.+)$", masks, re.MULTILINE)]
             self.assertEqual(sorted(report["rank"] for report in reports), [0, 1], masks)
             self.assert_each_rank_in_its_place(reports, {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
             for report in reports:

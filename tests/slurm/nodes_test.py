@@ -46,24 +46,6 @@ class Nodes(SlurmTest):
         taken = self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
         self.assertEqual(taken, [{2, 6}, {3, 7}])
 
-    def test_plan_of_the_survey_binds_jobs_and_a_node_that_loses_a_cpu_is_odd(self):
-        """Its class is another then, and has no plan. The other nodes are copies of its first answer."""
-        said = self.in_guest(f"""
-            cd $lab; mkdir -m 777 out; cd out
-            as_user sbatch --exclusive -o add --wrap "srun --cpu-bind=none zf-tune survey add nodes" >out
-            until_true 60 job_gone; cat add
-            as_user zf-tune survey nodes --plans plans \\
-              --tune 'sbatch --wait --exclusive -N1 -w {{node}} --wrap={{command}}' \\
-              -- --ranks 2 --params 1M --budget 300ms --mode overlap
-            mkdir /etc/zf-tune; mv plans /etc/zf-tune/; cat slurm*
-            {RANKS} -c4 zf-tune exec -- test-rank
-            for node in n1 n2 n3; do sed "s/\\"lab\\"/\\"$node\\"/" nodes/lab.json >nodes/$node.json; done
-            echo 0 >/sys/devices/system/cpu/cpu5/online
-            zf-tune survey add nodes --no-bandwidth >add; zf-tune survey nodes | grep odd:""", "2ht")
-        self.assertNotIn("may not use", said, "the batch job has the whole node")
-        self.assertRegex(said, r"odd: lab: as \w{8}, but CPU 5 is offline\n$")
-        self.assert_each_rank_in_its_place(reports_in(said), {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}})
-
     def cpus_in(self, said: str) -> list[list[int]]:
         """Each rank's training CPUs, then its optimizer's."""
         return sorted(sorted(parse_cpus(report["training"])) + sorted(parse_cpus(report["optimizer"]))
