@@ -27,9 +27,17 @@ Case generated_case(int seed, std::size_t index, Mode mode, int interval = 1) {
                  mode, interval);
 }
 
+/// Returns the case with gradients copied in fp32, so slowly that training waits for them.
+Case with_fp32_gradients(Case one) {
+  one.workload.training->gradient_bytes *= 2;
+  one.name += ", fp32 gradients";
+  return one;
+}
+
 std::vector<Miss> misses() {
   constexpr double kCalm = 0.03;
   constexpr double kTailed = 0.05;
+  constexpr double kSafer = 0.05;
   // Homes of 4 cores in two L3 groups, each with the bandwidth of one core: a pool must be spread.
   std::vector<Miss> all = {{generated_case(777001, 17, Mode::exact), kCalm},
                            {generated_case(777001, 46, Mode::exact), kCalm},
@@ -38,9 +46,13 @@ std::vector<Miss> misses() {
                            {generated_case(431911, 39, Mode::overlap), kCalm},
                            {generated_case(431911, 98, Mode::overlap, 8), kCalm},
                            {generated_case(650077, 41, Mode::overlap), kCalm},
+                           // Loses 2.9 %, since the rule takes a split that loses less if the job differs.
+                           {with_fp32_gradients(generated_case(650077, 41, Mode::overlap)), kSafer},
                            {generated_case(650077, 65, Mode::overlap, 2), kCalm}};
   const Case large = in_mode(large_case(), Mode::overlap, 1);
-  for (const Tails& tails : kTails) all.push_back({with_tails(large, tails), kTailed});
+  for (const Case& one : {large, with_fp32_gradients(large)}) {
+    for (const Tails& tails : kTails) all.push_back({with_tails(one, tails), kTailed});
+  }
   return all;
 }
 
@@ -76,8 +88,10 @@ int run(int seeds) {
                format_text("{:.0f}", median(visits)), trialed.best.label,
                labels[static_cast<std::size_t>(worst)], good ? "" : "BROKEN"});
   }
-  print_stdout("promised: 95 % of {} runs within 3 % of the best split, with outliers within 5 %\n\n{}",
-               seeds, table.print());
+  print_stdout(
+      "promised: 95 % of {} runs within 3 % of the best split, with outliers or a safer choice within 5 "
+      "%\n\n{}",
+      seeds, table.print());
   return kept ? 0 : 1;
 }
 

@@ -1,9 +1,11 @@
 // The interface between the search and the machine that it measures, real or simulated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "base/state_format.hpp"
 #include "homes/split.hpp"
 #include "plan/evidence.hpp"
+#include "plan/period.hpp"
 
 namespace zf {
 
@@ -19,12 +22,25 @@ struct VisitLimits {
   int samples = 8;
   /// Once Meter::now() has passed this, the visit ends, but not before Meter::kMinSamples periods.
   Nanoseconds deadline_ns = std::numeric_limits<Nanoseconds>::max();
-  /// If the first Meter::kHopelessSamples periods are all longer than this, the visit ends after them.
+  /// If the shortest times of both sides in the first Meter::kHopelessSamples periods make a period longer
+  /// than this, the visit ends after them.
   Nanoseconds hopeless_ns = std::numeric_limits<Nanoseconds>::max();
   /// Once this returns true, the visit gets Meter::kStopGraceNs to end by itself. Then it ends with the
   /// periods that are done, which may be none. Empty: never.
   std::function<bool()> stop = {};
 };
+
+/// Returns whether a visit that begins with these periods is not worth going on with. The shortest times
+/// tell: where outliers are frequent, three periods may each have one.
+inline bool is_hopeless(std::span<const SplitSample> first, const Schedule& schedule,
+                        Nanoseconds hopeless_ns) {
+  SplitSample shortest = first.front();
+  for (const SplitSample& sample : first) {
+    shortest.step_ns = std::min(shortest.step_ns, sample.step_ns);
+    shortest.training_ns = std::min(shortest.training_ns, sample.training_ns);
+  }
+  return period_ns(shortest, schedule) > static_cast<double>(hopeless_ns);
+}
 
 /// Measures splits. One sample is one period (SplitSample), with all ranks at the same time.
 /// Not thread-safe.

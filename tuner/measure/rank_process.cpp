@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <span>
 
 #include "base/error.hpp"
 #include "engine/kernel.hpp"
@@ -104,15 +105,14 @@ void run_rank(const RankSplit& split, const RankWork& work, Nanoseconds hopeless
   try {
     MeasuredRank rank(split, work, barrier);
     constexpr int kTrial = kWarmUpRounds + Meter::kHopelessSamples;
-    int hopeless = 0;
     // Two barriers per round: the roofline loop of one rank must not overlap the step of another.
     for (int round = 0; barrier.arrive(); ++round) {
       SplitSample& reading = readings[round];
       const bool roofline_follows = round == 0 || work.roofline_each_round;
       rank.run_period(reading, roofline_follows);
-      const auto longest = static_cast<double>(hopeless_ns);
-      if (round >= kWarmUpRounds && period_ns(reading, work.schedule) > longest) ++hopeless;
-      if (round + 1 == kTrial && hopeless == Meter::kHopelessSamples) barrier.end_after_this_round();
+      const auto first = [&] { return std::span(readings + kWarmUpRounds, Meter::kHopelessSamples); };
+      if (round + 1 == kTrial && is_hopeless(first(), work.schedule, hopeless_ns))
+        barrier.end_after_this_round();
       if (!barrier.arrive()) return;
       if (roofline_follows) {
         rank.run_roofline(reading);

@@ -26,7 +26,7 @@ struct RankWork {
 /// Sets up the rank and runs rounds in step with the other ranks. Writes the reading of each round into
 /// `readings`, which must have a place for every round. One round is one period (SplitSample), and then the
 /// roofline loop alone. Ends the visit for all ranks after the rounds of the warm-up and
-/// Meter::kHopelessSamples more if all periods of these were longer than `hopeless_ns`. Tells `barrier` what
+/// Meter::kHopelessSamples more if these are hopeless (meter.hpp). Tells `barrier` what
 /// went wrong, and never throws.
 void run_rank(const RankSplit& split, const RankWork& work, Nanoseconds hopeless_ns, ProcessBarrier& barrier,
               SplitSample* readings) noexcept;

@@ -48,7 +48,6 @@ std::vector<SplitSample> SimulatedMeter::measure(const Split& split, const Visit
   std::vector<SplitSample> result;
   clock_ns_ += kSetUpNs;
   Nanoseconds roofline_ns = 0;
-  std::size_t hopeless = 0;
   for (int i = -1; i < limits.samples; ++i) {  // -1: the warm-up
     SplitSample sample = ideal;
     const double slow = sample_factor();
@@ -73,8 +72,7 @@ std::vector<SplitSample> SimulatedMeter::measure(const Split& split, const Visit
     }
     sample.roofline_ns = roofline_ns;
     result.push_back(sample);
-    if (period > static_cast<double>(limits.hopeless_ns)) ++hopeless;
-    if (hopeless == kHopelessSamples && result.size() == kHopelessSamples) break;
+    if (result.size() == kHopelessSamples && is_hopeless(result, schedule_, limits.hopeless_ns)) break;
     if (result.size() >= kMinSamples && clock_ns_ > limits.deadline_ns) break;
   }
   return result;
