@@ -154,23 +154,22 @@ double SimulatedModel::step_ns(const std::vector<Rank>& ranks, const Traffic& tr
 }
 
 /// Returns the mean of an update's training steps without host work. The GPU runs at the same time as
-/// launches and computing, and in the last step the copy of the gradients does too.
-double SimulatedModel::off_host_ns(double launch_delay_ns, double launch_speed, double compute_ns) const {
-  const auto launch_ns = static_cast<double>(training_demand_.launch_ns) / launch_speed + launch_delay_ns;
+/// launches and computing, and in the last step the copy of the gradients does too: a thread on training's
+/// cores makes it, through a buffer of the driver, because the memory is not pinned.
+double SimulatedModel::off_host_ns(const Rank& rank, double launch_delay_ns, double pool_busy) const {
+  const auto launch_ns =
+      static_cast<double>(training_demand_.launch_ns) / rank.launch_speed + launch_delay_ns;
+  const double crowd = rank.shares_cores ? 1 + pool_busy : 1;
+  const double compute_ns =
+      static_cast<double>(training_demand_.parallel_ns) * crowd / rank.training.count / rank.launch_speed;
   const double copy_ns = training_demand_.gradient_bytes == 0
                              ? 0
                              : static_cast<double>(training_demand_.gradient_bytes) /
-                                   static_cast<double>(training_demand_.copy_bytes_per_s) * kNsPerS;
+                                   static_cast<double>(training_demand_.copy_bytes_per_s) * kNsPerS * crowd;
   const double usual = std::max(static_cast<double>(training_demand_.gpu_ns),
                                 static_cast<double>(training_demand_.launches) * launch_ns + compute_ns);
   const double last = std::max(usual, copy_ns);
   return usual + (last - usual) / workload_.update_interval;
-}
-
-/// Returns the time of the parallel work of a training step, on cores as fast as the one that launches.
-double SimulatedModel::compute_ns_of(const Rank& rank, double pool_busy) const {
-  const double crowd = rank.shares_cores ? 1 + pool_busy : 1;
-  return static_cast<double>(training_demand_.parallel_ns) * crowd / rank.training.count / rank.launch_speed;
 }
 
 double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Traffic& traffic,
@@ -207,8 +206,7 @@ double SimulatedModel::training_ns(const std::vector<Rank>& ranks, const Traffic
     const double delay = machine_.launch_delay_ns * (1 + machine_.launch_crowding * crowd) *
                          (1 + machine_.launch_interference * taken) / rank.launch_speed;
     *launch_delay_ns = std::max(*launch_delay_ns, delay);
-    slowest_ns = std::max(
-        slowest_ns, off_host_ns(delay, rank.launch_speed, compute_ns_of(rank, traffic.pool_busy)) + host_ns);
+    slowest_ns = std::max(slowest_ns, off_host_ns(rank, delay, traffic.pool_busy) + host_ns);
   }
   return slowest_ns;
 }
@@ -235,8 +233,7 @@ SplitSample SimulatedModel::times_of(const Split& split) const {
     if (training == 0) continue;
     const double beside = std::min(step, window_of(training, schedule));
     const double host_share =
-        std::max(0.0, training - off_host_ns(delay, 1, compute_ns_of(ranks.front(), traffic.pool_busy))) /
-        training;
+        std::max(0.0, training - off_host_ns(ranks.front(), delay, traffic.pool_busy)) / training;
     // Goes only half of the way, because the plain iteration oscillates: if one side is slow, the other gets
     // faster.
     traffic.pool_busy = (traffic.pool_busy + beside / (workload_.update_interval * training)) / 2;

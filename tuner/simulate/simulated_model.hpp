@@ -49,8 +49,7 @@ class SimulatedModel {
   double node_bytes_per_s(int node) const;
   double limited(double wanted, double limit) const;
   double bandwidth_left_for(double wanted, double others, double capacity) const;
-  double off_host_ns(double launch_delay_ns, double launch_speed, double compute_ns) const;
-  double compute_ns_of(const Rank& rank, double pool_busy) const;
+  double off_host_ns(const Rank& rank, double launch_delay_ns, double pool_busy) const;
   double step_ns(const std::vector<Rank>& ranks, const Traffic& traffic) const;
   double training_ns(const std::vector<Rank>& ranks, const Traffic& traffic, double* launch_delay_ns) const;
 

@@ -33,7 +33,6 @@ const fs::path kWorkload = fs::path(ZF_SOURCE_DIR) / "configs" / "workloads" / "
 struct Tally {
   int signs = 0;        ///< comparisons with a spread that excludes 0, or without one
   int right_signs = 0;  ///< of these
-  int small_signs = 0;  ///< wrong ones within 5 %: the model cannot tell two splits apart then
   int comparisons = 0;
   int near_gains = 0;  ///< inside the spread of the reports, or within a factor 1.5
   int points = 0;
@@ -82,14 +81,32 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+/// Sets what the row's job does in a training step, if DeepSpeed's code was read for it. What is copied in
+/// the stream of the kernels keeps the GPU busy.
+void set_job(const json& row, Workload& workload) {
+  if (!row.contains("job")) return;
+  const json jobs = json::parse(read_text_file(kMeasured / "jobs" / "deepspeed.json"));
+  const json& job = jobs.at(row.at("job").get<std::string>());
+  constexpr double kPinnedBytesPerNs = 24;
+  const std::uint64_t params = workload.params / static_cast<std::uint64_t>(workload.ranks);
+  const auto bytes = [&](const char* field) { return job.at(field).get<std::uint64_t>() * params; };
+  TrainingDemand& training = *workload.training;
+  training.host_bytes = bytes("host_bytes");
+  training.gradient_bytes = bytes("gradient_bytes");
+  training.parameter_bytes = bytes("weight_bytes");
+  training.copy_bytes_per_s = job.at("copy_gb_per_s").get<std::uint64_t>() * 1'000'000'000;
+  const double in_stream_ns = static_cast<double>(bytes("stream_bytes")) / kPinnedBytesPerNs;
+  training.gpu_ns =
+      std::llround(1e6 * job.at("gpu_ms").get<double>() + in_stream_ns / workload.update_interval);
+}
+
 void compare(const json& source, Tally& tally) {
   for (const json& row : source.at("comparisons")) {
     Workload workload = load_workload(kWorkload);
     workload.mode = row.at("mode") == "wait" ? Mode::wait : Mode::overlap;
     workload.update_interval = row.at("update_interval");
     workload.step_factor = estimated_step_factor(workload.framework, workload.mode);  // as `tune` does
-    const auto ranks = static_cast<std::uint64_t>(workload.ranks);
-    workload.training->host_bytes = row.value("host_bytes_per_param", 14U) * workload.params / ranks;
+    set_job(row, workload);
     if (row.value("pool_only", false)) workload.training.reset();
     const SimulatedJob job = job_of(source, workload, source.value("ranks", 2));
     const auto before = row.at("before_ms").get<std::vector<double>>();
@@ -105,7 +122,6 @@ void compare(const json& source, Tally& tally) {
     const bool is_near = (simulated >= low && simulated <= high) || (factor >= 1 / 1.5 && factor <= 1.5);
     tally.signs += has_sign;
     tally.right_signs += has_sign && is_right;
-    tally.small_signs += has_sign && !is_right && is_small;
     ++tally.comparisons;
     tally.near_gains += is_near;
     std::cout << format_text("  {}: measured {:+.1f} % ({:+.1f} to {:+.1f}), simulated {:+.1f} %{}{}\n",
@@ -168,8 +184,8 @@ Tally tally_of(const std::string& half) {
 }
 
 // Wanted of comparisons: every sign (or a difference within 5 %, which --simulate calls none), and two thirds
-// of the gains. What is not reached is counted here, so that it can only get better.
-// configs/measured/README.md says it in words, and each machine's `compared` to its users.
+// of the gains. What the half that corrected the model does not reach is counted, so that it can only get
+// better. configs/measured/README.md says it in words, and each machine's `compared` to its users.
 TEST(Measured, TheModelAgreesWithTheHalfThatCorrectedIt) {
   const Tally tally = tally_of("correct");
   EXPECT_EQ(tally.right_signs, tally.signs);
@@ -178,12 +194,11 @@ TEST(Measured, TheModelAgreesWithTheHalfThatCorrectedIt) {
   EXPECT_GE(5 * tally.near_points, 4 * tally.points);
 }
 
-TEST(Measured, TheModelAgreesWithTheSignsOfTheHalfThatOnlyJudgesIt) {
+TEST(Measured, TheModelAgreesWithTheHalfThatOnlyJudgesIt) {
   const Tally tally = tally_of("judge");
-  EXPECT_GE(tally.right_signs, 3);
-  EXPECT_EQ(tally.right_signs + tally.small_signs, tally.signs);
+  EXPECT_EQ(tally.right_signs, tally.signs);
   EXPECT_EQ(tally.signs, 4);
-  EXPECT_GE(tally.near_gains, 2);
+  EXPECT_GE(3 * tally.near_gains, 2 * tally.comparisons);
   EXPECT_GE(5 * tally.near_points, 4 * tally.points);
 }
 

@@ -107,7 +107,8 @@ TEST(SimulatedMeter, TheSameSeedGivesTheSameSamplesAndAnotherOnesOthers) {
 TEST(SimulatedModel, ThePeriodIsThatOfTheMode) {
   Workload workload = workload_named("qwen2.5-3b-2gpu.json");
   workload.update_interval = 1;
-  workload.training->gpu_ns /= 4;  // neither side hides the other
+  workload.training->gpu_ns /= 4;  // neither side hides the other, nor copies both
+  workload.training->gradient_bytes /= 4;
   workload.training->parameter_bytes = 0;
   std::map<Mode, double> periods;
   for (const Mode mode : {Mode::overlap, Mode::exact, Mode::backward, Mode::wait}) {
@@ -126,6 +127,19 @@ TEST(SimulatedModel, WhereTrainingWaitsTheSidesDoNotDisturbEachOther) {
   const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), workload, 1);
   const SplitSample shared = job.model.times_of(split_of(job.placed.homes, control_shape(Control::shared)));
   EXPECT_EQ(shared.step_ns, shared.roofline_ns);
+}
+
+TEST(SimulatedModel, APoolOnTheSameCoresHoldsUpTheCopyOfGradients) {
+  Workload workload = workload_named("qwen2.5-3b-2gpu.json");
+  workload.update_interval = 1;
+  workload.training = TrainingDemand{1, 0, 0, 0, 6'000'000'000, 0, 12'000'000'000};
+  const SimulatedJob job = simulated_job(machine_file("grace-hopper.json"), workload, 1);
+  const auto seconds_beside = [&](const SplitShape& shape) {
+    const SplitSample times = job.model.times_of(split_of(job.placed.homes, shape));
+    return static_cast<double>(times.training_ns) / static_cast<double>(kSecondNs);
+  };
+  EXPECT_NEAR(seconds_beside({.pool_cores = 8}), 1, 0.01) << "the rank copies what two would";
+  EXPECT_GT(seconds_beside({.pool_cores = 72, .shared = true}), 1.1);
 }
 
 TEST(SimulatedModel, ComputingTakesHalfTheTimeOnTwiceTheCores) {
