@@ -29,7 +29,7 @@ from ..native.environment import switched_off
 
 __all__ = ["install", "uninstall"]
 
-_MODES = ("wait", "late")
+_MODES = ("wait", "exact", "late")
 _STATES = ("fp32", "bf16")
 _undo: list[Any] = []
 
@@ -39,9 +39,11 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     """Makes DeepSpeed engines and DeepSpeedCPUAdams that are made from now on use the native optimizer.
 
     mode: "wait": engine.step() returns when the step is done. The losses are those of DeepSpeedCPUAdam, bit for bit,
-    if the length of each partition is a multiple of 16; in place, that of each parameter. "late": the step runs beside
-    the next forward and backward, on weights that are one step old. A step in place is never late. ZenFlow with
-    overlap_step has its own order of things in both modes.
+    if the length of each partition is a multiple of 16; in place, that of each parameter. "exact": the same bits, but
+    engine.step() returns when norm, overflow and clipping are decided. The step runs beside the next forward, and each
+    parameter is waited for just before it is used. "late": the step runs beside the next forward and backward, on
+    weights that are one step old. A step in place always waits. ZenFlow with overlap_step has its own order of things
+    in all modes.
     plan, rank, runtime_options: as in zf_runtime.Runtime.
     state: "fp32", or "bf16": moments of partitions in bf16, rounded so that they stay right on average; the losses are
     then no longer DeepSpeed's bits. None: what the plan names.

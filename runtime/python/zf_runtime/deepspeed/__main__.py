@@ -10,10 +10,12 @@ from typing import NamedTuple
 from ..record.attach import AfterImport
 from . import install
 
-USAGE = """usage: python -m zf_runtime.deepspeed [--late] [--state FORMAT] [-m MODULE | SCRIPT] [ARGUMENT ...]
+USAGE = """usage: python -m zf_runtime.deepspeed [--exact | --late] [--state FORMAT] [-m MODULE | SCRIPT] [ARGUMENT ...]
 
 Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam on the native optimizer.
 
+  --exact       step beside the next forward; each parameter is waited for just before it is used:
+                the same training, bit for bit
   --late        step beside the next forward and backward, on weights that are one step old: not the
                 same training, and without a GPU no gain over waiting is shown
   --state FORMAT
@@ -24,7 +26,8 @@ Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCP
 
 ZeRO-Offload needs a plan: without one, DeepSpeedCPUAdam steps in the training process, and one line says so.
 
-  zf-tune tune --framework native --mode wait       writes plan.json; with --late: --mode overlap --update-interval 1
+  zf-tune tune --framework native --mode wait       writes plan.json; with --exact: --mode exact;
+                                                    with --late: --mode overlap --update-interval 1
   zf-tune exec -- python -m zf_runtime.deepspeed train.py ...
   deepspeed --no_python zf-tune exec -- python -m zf_runtime.deepspeed train.py ...       under DeepSpeed's launcher
   zf-tune exec -- accelerate launch --use_deepspeed --module zf_runtime.deepspeed train.py ...   accelerate, one rank
@@ -74,8 +77,10 @@ def _taken_options(words: list[str]) -> _Options:
         if word in ("-h", "--help"):
             print(USAGE, end="")
             sys.exit()
-        if word == "--late":
-            mode = "late"
+        if word in ("--exact", "--late"):
+            if mode not in ("wait", word[2:]):
+                sys.exit(_wrong("--exact and --late exclude each other"))
+            mode = word[2:]
         elif word.split("=")[0] == "--state":
             state = word.partition("=")[2] if "=" in word else "".join(words[:1])
             del words[:0 if "=" in word else 1]

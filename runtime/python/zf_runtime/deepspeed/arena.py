@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
@@ -19,7 +20,10 @@ from ..native.runtime import Runtime
 from ..native.scalars import Scalars
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
-MODES = ("wait", "late", "zenflow")
+MODES = ("wait", "exact", "late", "zenflow")
+#: In mode exact a step is done in pieces, which are waited for one by one.
+PIECE_BYTES = 2 << 20  # at least
+PIECES = 32  # at most
 #: What a partition's moments are called in the optimizer's state. ZenFlow has the second set.
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 
@@ -94,15 +98,17 @@ class Noted(NamedTuple):
 class FlatArena:
     """The partitions of one ZeRO optimizer in the arena of one Runtime.
 
-    mode "wait": there is one gradient buffer, and step() returns when the step is done. "late": step() only notes the
-    step; submit() hands over all that were noted and changes the gradient buffer, and wait() ends them. "zenflow":
-    note() and submit(buffer), with a set of moments for each gradient buffer and a snapshot of the result.
+    mode "wait": there is one gradient buffer, and step() returns when the step is done. "exact": the same, but where
+    is_beside is set, step() only notes the step; hand_over() hands over all that were noted, and wait_piece() and wait()
+    wait for them. "late": step() only notes the step; submit() hands over all that were noted and changes the gradient
+    buffer, and wait() ends them. "zenflow": note() and submit(buffer), with a set of moments for each gradient buffer
+    and a snapshot of the result.
 
     in_step() runs a step. It may be interrupted by an exception, as of a signal handler. wait() then waits for all that
     was handed over, and settle() takes back the counts of what was not. A signal handler that calls them and lets the
     step go on loses nothing.
 
-    It is not thread-safe, like the optimizer above it.
+    It is not thread-safe, like the optimizer above it, except for wait() and wait_piece().
     """
 
     def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32"):
@@ -113,10 +119,12 @@ class FlatArena:
             copy_type = COPY_TYPES.get(partition.copy_dtype)
             groups.append(Group(elements=partition.param.numel(), copy_type=copy_type,
                                 stale=zenflow and copy_type is None, moment_sets=2 if zenflow else 1,
-                                grad_buffers=1 if mode == "wait" else 2,
+                                grad_buffers=1 if mode in ("wait", "exact") else 2,
                                 state_format=state, first_element=partition.first_element))
         self.mode = mode
         self.state = state
+        if mode == "exact":
+            options = {"chunk_bytes": _piece_bytes(groups), **options}
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
@@ -126,6 +134,9 @@ class FlatArena:
         self._submitted = 0  # groups, over all submissions before this step
         self._order: list[Slot] = []  # of those that this step has handed over, or was about to
         self._handed_over = False  # a submission may be under way
+        self._waiting = threading.RLock()  # one thread at a time may wait for the runtime
+        self.is_beside = False  # mode exact: hand_over() follows the step that is running
+        self.publish: Callable[[float | None], None] = lambda timeout: None  # is called before all is waited for
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # other code has written the masters since the last step
         self.registration: HostRegistration | None = None
@@ -145,15 +156,16 @@ class FlatArena:
         return self._at.get(params.data_ptr())
 
     def step(self, slot: Slot, scalars: Scalars, grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
-        """Does a step of a partition, or notes it in mode late. Gradients that lie elsewhere are copied into the arena,
-        and so are moments."""
+        """Does a step of a partition, or notes it. Gradients that lie elsewhere are copied into the arena, and so are
+        moments."""
         self.wait()
-        if self.mode == "wait":
+        at_once = self.mode == "wait" or (self.mode == "exact" and not self.is_beside)
+        if at_once:
             self._noted = []  # of a step() that failed
         self.adopt(slot, moments)
         self.adopt_gradients(slot, self._buffer, grads)
         self.note(slot, scalars)
-        if self.mode == "wait":
+        if at_once:
             self.submit(0)
             self.wait()
         moved_threads.look(scalars.step)
@@ -199,10 +211,17 @@ class FlatArena:
         # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
         # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
         self._handed_over = True
-        self._order = [*self._done(), *(noted.slot for noted in self._noted)]
+        self._order = [*self.handed_over(), *(noted.slot for noted in self._noted)]
         self.runtime.submit([noted.scalars for noted in self._noted], [noted.slot.index for noted in self._noted],
                             buffer=buffer)
         self._noted = []
+
+    def hand_over(self, first: Callable[[Slot], Any]) -> None:
+        """Hands over what was noted in mode exact, in ascending order of first(slot). It is stepped in that order, and
+        each partition from its first element to its last."""
+        if self._noted:
+            self._noted.sort(key=lambda noted: first(noted.slot))
+            self.submit(0)
 
     def in_step(self, step: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """Runs a step of the optimizer. It counts in its state before it calls us."""
@@ -219,7 +238,7 @@ class FlatArena:
         self._submitted, self._order = self.runtime.stats().submitted, []
         self._before = [self.state_of(slot).get("step") for slot in self.slots]
 
-    def _done(self) -> list[Slot]:
+    def handed_over(self) -> list[Slot]:
         """Returns the partitions that this step has handed over."""
         return self._order[:self.runtime.stats().submitted - self._submitted]
 
@@ -233,7 +252,7 @@ class FlatArena:
 
     def _take_back(self) -> None:
         self.wait()
-        done = self._done() if self._before else []
+        done = self.handed_over() if self._before else []
         for slot, count in zip(self.slots, self._before or []):
             state = self.state_of(slot)
             if state.get("step") != count and slot not in done:
@@ -285,8 +304,18 @@ class FlatArena:
     def wait(self, timeout: float | None = None) -> None:
         """Waits until all that was submitted is done. Raises ZfTimeout after `timeout` seconds."""
         if self._handed_over:
-            self.runtime.wait(timeout=timeout)
+            self.publish(timeout)
+            with self._waiting:
+                self.runtime.wait(timeout=timeout)
             self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
+
+    def wait_piece(self, slot: Slot, begin: int, length: int) -> None:
+        """Waits until the step that was handed over last has done a range of a partition. What it has done is final:
+        master, moments and result may be read. Pieces are done from the first element to the last, so what lies before
+        the range is done, too."""
+        if self._handed_over and length:
+            with self._waiting:
+                self.runtime.progress(slot.index, begin + length)
 
     def drop_views(self) -> None:
         """Gives up all tensors over the arena, so that its memory is freed. Call it after close(), if nothing uses the
@@ -311,6 +340,11 @@ class FlatArena:
             if self.registration is not None:
                 self.registration.release()
             self.runtime.close()
+
+
+def _piece_bytes(groups: Sequence[Group]) -> int:
+    """Returns how many bytes of the result a piece has in mode exact."""
+    return max(PIECE_BYTES, sum(group.elements * (2 if group.copy_type else 4) for group in groups) // PIECES)
 
 
 def is_running(method: Any) -> bool:

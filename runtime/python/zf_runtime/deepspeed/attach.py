@@ -28,6 +28,9 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     end_abandoned()
     announce_skipped_steps(zero)
     partitions: list[Partition] = []
+    if mode == "exact" and (reason := exact_refusal(zero)):
+        say(f"{reason}: mode \"exact\" has no effect, and training waits for each step")
+        mode = "wait"
     try:
         optimizer = cpu_adam_of(zero)
         if is_superoffload(zero):
@@ -40,7 +43,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
-        note = ", and mode \"late\" has no effect" if mode == "late" else ""
+        note = f", and mode \"{mode}\" has no effect" if mode in ("exact", "late") else ""
         note += "" if state == "fp32" else f", with its state in fp32 and not in {state}"
         if not _announce_muon(zero, note):
             say(f"{reason}. {_who_steps(zero)}{note}")
@@ -61,6 +64,13 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     if mode == "late":
         make_late(zero, arena)
     finish(zero, arena)
+
+
+def exact_refusal(zero: Any) -> str:
+    """Returns why the step of a ZeRO optimizer cannot run beside the next forward; "" if it can."""
+    if getattr(zero, "zenflow", False):
+        return "ZenFlow has its own order of steps"
+    return "the step of ZeRO-3 does not run beside the next forward" if stage_of(zero) == 3 else ""
 
 
 def _who_steps(zero: Any) -> str:

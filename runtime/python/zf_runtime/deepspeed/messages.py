@@ -25,8 +25,8 @@ def describe(arena: FlatArena) -> str:
     elements = sum(slot.param.numel() for slot in arena.slots)
     partitions, threads = _plural(len(arena.slots), "partition"), _plural(stats.threads, "thread")
     text = f"optimizer process {stats.worker_pid} steps {count(elements)} in {partitions} with {threads} ({stats.isa})"
-    if arena.mode == "late":
-        text += ", one step late"
+    if arena.mode in ("exact", "late"):
+        text += ", one step late" if arena.mode == "late" else ", beside the next forward"
     if arena.state != "fp32":
         text += (f"; state {arena.state}: 8 bytes a parameter for master and moments instead of 12, and the losses no "
                  "longer have DeepSpeed's bits")

@@ -1,0 +1,34 @@
+"""Lets ZeRO's step() end before the optimizer process has done the step: mode exact, of all stages."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from .arena import FlatArena
+
+
+def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_over: Callable[[], None]) -> None:
+    """Lets ZeRO's step() only note what is stepped, and calls hand_over() at its end, which hands it over. hides(): is
+    asked before each step whether it may run beside what follows. If not, the optimizer process has done each partition
+    when ZeRO goes on, as in mode "wait"; hand_over() is called all the same."""
+    step = zero.step
+
+    def parts(*args: Any, **keywords: Any) -> Any:
+        arena.is_beside = hides()
+        try:
+            result = step(*args, **keywords)
+        finally:
+            arena.is_beside = False
+        hand_over()
+        return result
+
+    @functools.wraps(step)
+    def step_beside(*args: Any, **keywords: Any) -> Any:
+        try:
+            return arena.in_step(parts, *args, **keywords)
+        except BaseException:
+            arena.wait()
+            raise
+
+    zero.step = step_beside
