@@ -21,6 +21,7 @@ import deepspeed.runtime.zenflow.engine_stage3
 import torch
 import zf_runtime.deepspeed
 from deepspeed import utils
+from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.zero import stage3, stage_1_and_2
 from deepspeed.runtime.zero.offload_states import offload_adam_states, reload_adam_states
 from deepspeed.utils.pin_memory import get_active_native_pinned_memory
@@ -42,12 +43,15 @@ class OnCpu:
 
 if not torch.cuda.is_available():
     deepspeed.runtime.zenflow.engine_stage3.torch = OnCpu()
+    get_accelerator().is_fp16_supported = lambda: True  # PyTorch computes in fp16 on every CPU
 
 DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1, "steps": 40, "width": 32,
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas": "", "pin_memory": False, "amsgrad": False, "half_states": False,
             "muon": False,
-            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": []}
+            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": [],
+            "mode": "wait"}
+PIECES = {"exact": {"chunk_bytes": 4096}}  # so that a small model has several
 BETAS = {"A": (0.9, 0.999), "B": (0.8, 0.99), "C": (0.85, 0.995)}
 READERS = dict(layout.READERS)
 
@@ -225,7 +229,7 @@ def main():
                 raise
             report.say(case=case, refused=str(error))  # by DeepSpeed itself
             continue
-        zf_runtime.deepspeed.install()
+        zf_runtime.deepspeed.install(case["mode"], **PIECES.get(case["mode"], {}))
         layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
         native, state, facts = train(case)
         facts["pinned"] = [own_facts["pinned"], facts["pinned"]]

@@ -125,6 +125,7 @@ class FlatArena:
         self.state = state
         if mode == "exact":
             options = {"chunk_bytes": _piece_bytes(groups), **options}
+        self.piece_bytes = options.get("chunk_bytes")  # of the result
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
@@ -137,6 +138,7 @@ class FlatArena:
         self._waiting = threading.RLock()  # one thread at a time may wait for the runtime
         self.is_beside = False  # mode exact: hand_over() follows the step that is running
         self.publish: Callable[[float | None], None] = lambda timeout: None  # is called before all is waited for
+        self.at_end: Callable[[], None] = lambda: None  # is called when all was waited for, for good
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # other code has written the masters since the last step
         self.registration: HostRegistration | None = None
@@ -216,9 +218,15 @@ class FlatArena:
                             buffer=buffer)
         self._noted = []
 
+    @property
+    def has_noted(self) -> bool:
+        """Whether steps were noted that are not handed over."""
+        return bool(self._noted)
+
     def hand_over(self, first: Callable[[Slot], Any]) -> None:
         """Hands over what was noted in mode exact, in ascending order of first(slot). It is stepped in that order, and
         each partition from its first element to its last."""
+        self._handed_over = True  # also without any: what was stepped at once is published, too
         if self._noted:
             self._noted.sort(key=lambda noted: first(noted.slot))
             self.submit(0)
@@ -337,6 +345,7 @@ class FlatArena:
             with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it
                 self.wait()
         finally:
+            self.at_end()
             if self.registration is not None:
                 self.registration.release()
             self.runtime.close()

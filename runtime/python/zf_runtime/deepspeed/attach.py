@@ -10,7 +10,9 @@ import torch
 from ..errors import ZfError
 from . import fused
 from .arena import MOMENTS, FlatArena, Partition, hand_out
+from .beside import all_ranks_can
 from .closing import close_with, end_abandoned
+from .exact_stages_1_and_2 import make_exact, refusal
 from .layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
 from .messages import count, describe, say
 from .operator import CpuAdamOperator
@@ -43,11 +45,16 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
+        if mode == "exact":
+            all_ranks_can(zero, False)
         note = f", and mode \"{mode}\" has no effect" if mode in ("exact", "late") else ""
         note += "" if state == "fp32" else f", with its state in fp32 and not in {state}"
         if not _announce_muon(zero, note):
             say(f"{reason}. {_who_steps(zero)}{note}")
         return
+    if mode == "exact" and not all_ranks_can(zero, True):
+        say("another rank has no optimizer process: mode \"exact\" has no effect, and training waits for each step")
+        mode = arena.mode = "wait"
     for slot in arena.slots:
         with torch.no_grad():
             slot.master.copy_(slot.param)
@@ -63,6 +70,8 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     make_others_wait(zero, optimizer, arena)
     if mode == "late":
         make_late(zero, arena)
+    elif mode == "exact":
+        make_exact(zero, arena)
     finish(zero, arena)
 
 
@@ -70,7 +79,9 @@ def exact_refusal(zero: Any) -> str:
     """Returns why the step of a ZeRO optimizer cannot run beside the next forward; "" if it can."""
     if getattr(zero, "zenflow", False):
         return "ZenFlow has its own order of steps"
-    return "the step of ZeRO-3 does not run beside the next forward" if stage_of(zero) == 3 else ""
+    if stage_of(zero) == 3:
+        return "the step of ZeRO-3 does not run beside the next forward"
+    return refusal(zero)
 
 
 def _who_steps(zero: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
+import torch
+
 from .arena import FlatArena
 
 
@@ -32,3 +34,14 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
             raise
 
     zero.step = step_beside
+
+
+def all_ranks_can(zero: Any, can: bool) -> bool:
+    """Returns whether all ranks have an arena. All of them call it."""
+    if torch.distributed.get_world_size(zero.dp_process_group) == 1:
+        return can
+    from deepspeed.accelerator import get_accelerator
+
+    answer = get_accelerator().ByteTensor([can])
+    torch.distributed.all_reduce(answer, torch.distributed.ReduceOp.MIN, group=zero.dp_process_group)
+    return bool(answer.item())

@@ -22,6 +22,13 @@ def is_used() -> bool:
     return _state["is used"]
 
 
+def has_compiled() -> bool:
+    """Returns whether torch.compile has compiled anything, or is about to: a library may call it for functions that the
+    job never uses."""
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
+    return _state["is used"] or bool(counters.get("frames"))
+
+
 def tell(engine: Any) -> None:
     """Lets a compilation that begins call engine.compiles()."""
     _engines.add(engine)

@@ -20,7 +20,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -55,14 +55,16 @@ _CALL = operator.methodcaller("__call__")
 class Reads(TorchFunctionMode):
     """The parameters and moments of one optimizer that a step under way writes."""
 
-    def __init__(self, waiter: Any):
+    def __init__(self, waiter: Any, memory: Callable[[Sequence[Any]], Any] | None = None):
         """waiter: has wait_for(places), which returns those that need no wait any more, or None if none does,
-        is_done(place), wait_for_all() and backward_begins(roots)."""
+        is_done(place), wait_for_all() and backward_begins(roots). memory: makes what Memory is for places, if they are
+        of another kind."""
         super().__init__()
+        self._memory_of = memory or Memory
         self._waiter = weakref.ref(waiter)
         self._owner = 0  # the process that has begun
         self._threads: set[int] = set()  # in which it may lie on the stack
-        self._memory = Memory(())
+        self._memory = self._memory_of(())
         self._left: dict[int, Place] = {}  # by the id of their parameter
         self._stepped: set[int] = set()  # the ids of all, as long as one is left
 
@@ -79,7 +81,7 @@ class Reads(TorchFunctionMode):
     def begin(self, places: Sequence[Place]) -> None:
         """Is called before a step of these places is handed over."""
         self._owner = os.getpid()
-        self._memory, self._left = Memory(places), {id(place.param): place for place in places}
+        self._memory, self._left = self._memory_of(places), {id(place.param): place for place in places}
         self._stepped = set(self._left)
         self._threads.add(threading.get_ident())
         if not _is_on_the_stack(self):
@@ -87,7 +89,7 @@ class Reads(TorchFunctionMode):
 
     def end(self) -> None:
         """Is called when no parameter needs a wait any more."""
-        self._memory, self._left = Memory(()), {}
+        self._memory, self._left = self._memory_of(()), {}
         if not self.leave():
             self._leave_later()
 
@@ -163,7 +165,7 @@ class Reads(TorchFunctionMode):
                 self.wait_for([id(value)])
             elif kind is _T or kind is _PARAMETER:
                 try:
-                    found = self._memory.at(value.data_ptr())
+                    found = self._memory.of(value)
                 except RuntimeError:  # sparse, or wrapped by vmap() or grad()
                     self._wait_for_all()
                     continue
@@ -251,8 +253,9 @@ class Memory:
                 self._ends.append(begin + size)
                 self._places.append([place])
 
-    def at(self, address: int) -> list[Place]:
-        """Returns the places of the storage that an address lies in."""
+    def of(self, tensor: torch.Tensor) -> list[Place]:
+        """Returns the places of the storage that a tensor lies in."""
+        address = tensor.data_ptr()
         number = bisect.bisect_right(self._begins, address) - 1
         return self._places[number] if address < self._ends[number] else []
 

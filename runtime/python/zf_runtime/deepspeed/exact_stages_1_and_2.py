@@ -1,0 +1,270 @@
+"""Lets the next forward begin while the optimizer process still steps, in stages 1 and 2: the same bits.
+
+ZeRO's step() ends without new weights. A thread (publisher.py) gives them to the model, piece by piece in the order of
+the flat partitions, which is that of the model's parameters. Each use of a parameter waits for its last piece, and the
+next backward for the whole step, since it writes the gradients that the step reads."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.optim.optimizer import _global_optimizer_post_hooks
+
+from ..errors import ZfError
+from ..optim.overlap import compiled, graphs
+from ..optim.overlap.gates import Order, is_closed_to_us
+from ..optim.overlap.reads import Reads
+from ..optim.tensors.streams import REACHED, device_of
+from .arena import FlatArena
+from .beside import make_beside
+from .messages import say_once
+from .publisher import Piece, Publisher, Turn
+from .ranges import Ranges, Weight
+
+_GATHER = "all_gather_dp_groups"
+_NEEDED = ("bit16_groups", "bit16_groups_flat", "parallel_partitioned_bit16_groups", "real_dp_process_group",
+           "process_gradients")
+_WHOLE_MEMORY = {torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor.as_strided, torch.as_strided}
+
+
+def refusal(zero: Any) -> str:
+    """Returns why the step of a ZeRO optimizer of stage 1 or 2 cannot run beside the next forward; "" if it can. All
+    ranks answer the same."""
+    missing = [name for name in _NEEDED if not hasattr(zero, name)]
+    if missing or _GATHER not in type(zero).step.__globals__:
+        return f"{type(zero).__name__} has no {(missing or [_GATHER])[0]}"
+    if getattr(zero, "has_moe_layers", False):
+        return "ranks share the experts of this model in groups of their own"
+    ranks = torch.distributed.get_world_size(zero.dp_process_group)
+    if ranks == 1:
+        return ""
+    if ranks != torch.distributed.get_world_size():
+        return f"{ranks} of {torch.distributed.get_world_size()} ranks share a partition"
+    if zero.bit16_groups_flat[0].device.type != "cpu":
+        return "there are several ranks with a GPU, and gathers beside those of forward were not run there"
+    return ""
+
+
+def make_exact(zero: Any, arena: FlatArena) -> None:
+    """Lets the step run beside the next forward. All ranks call this."""
+    forward = NextForward(zero, arena)
+    step, process = zero.step, zero.process_gradients
+
+    def step_without_gather(*args: Any, **keywords: Any) -> Any:
+        with _without_gather(zero) if arena.is_open else contextlib.nullcontext():
+            return step(*args, **keywords)
+
+    @functools.wraps(process)
+    def process_gradients(param: Any, *args: Any, **keywords: Any) -> Any:
+        forward.gradient_comes(param)
+        return process(param, *args, **keywords)
+
+    zero.step, zero.process_gradients = step_without_gather, process_gradients
+    make_beside(zero, arena, forward.hides, functools.partial(forward.hand_over, weakref.ref(zero)))
+
+
+@contextlib.contextmanager
+def _without_gather(zero: Any) -> Iterator[None]:
+    """Lets ZeRO's step() gather nothing: that is done beside."""
+    names = type(zero).step.__globals__
+    gather, names[_GATHER] = names[_GATHER], lambda *_, **__: None
+    try:
+        yield
+    finally:
+        names[_GATHER] = gather
+
+
+class _Reads(Reads):
+    """All parameters of a group share memory."""
+
+    def _look_at_call(self, func: Any, args: Any, kwargs: Any) -> None:
+        if func in _WHOLE_MEMORY and self._memory.of(args[0]):
+            self._wait_for_all()
+        super()._look_at_call(func, args, kwargs)
+
+
+class NextForward:
+    """Waits for the parameters of a step that runs beside training, where they are used."""
+
+    def __init__(self, zero: Any, arena: FlatArena):
+        group = None
+        if torch.distributed.get_world_size(zero.dp_process_group) > 1:
+            group = torch.distributed.new_group(backend=torch.distributed.get_backend(zero.dp_process_group))
+        self._arena = arena
+        self._device = device_of(zero.bit16_groups_flat[0].device)
+        self._publisher = Publisher(arena, self._device.sender(), group)
+        self._thread = threading.get_ident()
+        self._hooks = zero.optimizer._optimizer_step_post_hooks
+        self._turn: Turn | None = None  # until no parameter needs a wait
+        self._weights: list[Weight] = []
+        self._addresses: list[int] = []  # of all partitions, when that list was made
+        self._pieces: list[Piece] = []
+        self._unseen: dict[int, Weight] = {}  # by the id of a parameter: no use has waited for it
+        self._reads = _Reads(self, self._ranges)
+        self._order = Order(self, saves_late=False)
+        compiled.tell(self)
+        arena.publish = self._publish
+        arena.at_end = self._end
+        weakref.finalize(zero, self._end).atexit = False
+
+    # ---- a step ----
+
+    def hides(self) -> bool:
+        """Returns whether a step may go on when step() returns: what other threads read is not seen, nor what is
+        compiled, and hooks behind the optimizer's step may read what they like."""
+        if self._thread != threading.get_ident() or torch._C._current_graph_task_id() != -1:
+            return False
+        if self._hooks or _global_optimizer_post_hooks:
+            return False
+        if compiled.has_compiled():
+            say_once("mode \"exact\" with torch.compile: what it has compiled reads unseen, so each step is waited for")
+            return False
+        return True
+
+    def hand_over(self, its: Any) -> None:
+        """Hands over what ZeRO's step has noted, and lets it be published."""
+        arena, zero = self._arena, its()
+        if not arena.is_open or not (arena.has_noted or arena.handed_over()):
+            return  # ZeRO has skipped it
+        self._look_where_all_lies(zero)
+        turn = Turn(self._pieces, self._device.current().record())
+        self._unseen = {id(weight.param): weight for weight in self._weights}
+        self._turn = turn
+        self._reads.begin(self._weights)  # first, so that an interrupt leaves no step that is not waited for
+        self._order.want(weight.param for weight in self._weights)
+        self._order.watch(is_told=True)
+        self._publisher.begin(turn, lambda: arena.hand_over(_smallest_first))
+        if not self.hides():
+            arena.wait()
+
+    def _look_where_all_lies(self, zero: Any) -> None:
+        """Cuts the partitions into pieces, in the order in which they are stepped, and finds for each parameter the last
+        piece of it."""
+        addresses = [part.data_ptr() for parts in zero.parallel_partitioned_bit16_groups for part in parts]
+        if addresses == self._addresses:
+            return
+        groups = sorted(((self._arena.slot_of(partition), group)
+                         for group, partition in enumerate(zero.single_partition_of_fp32_groups)),
+                        key=lambda each: _smallest_first(each[0]))
+        length = self._arena.piece_bytes // zero.bit16_groups_flat[0].element_size()
+        self._pieces, self._weights, self._addresses = [], [], addresses
+        for slot, group in groups:
+            flat, targets = zero.bit16_groups_flat[group], zero.parallel_partitioned_bit16_groups[group]
+            first, elements, size = len(self._pieces), slot.param.numel(), flat.element_size()
+            rank = torch.distributed.get_rank(zero.real_dp_process_group[group])
+            self._pieces += [Piece(slot, begin, min(begin + length, elements), targets, rank)
+                             for begin in range(0, elements, length)]
+            for param in zero.bit16_groups[group]:
+                begin = (param.data_ptr() - flat.data_ptr()) // size
+                last = _last_in_a_partition(begin, begin + param.numel(), elements)
+                self._weights.append(Weight(param, first + last // length, param.data_ptr(),
+                                            param.data_ptr() + param.numel() * size))
+
+    def _ranges(self, weights: Sequence[Weight]) -> Ranges:
+        slots = self._arena.slots if weights else []
+        return Ranges(weights, [each for slot in slots for each in (*slot.transferred, *slot.moments)])
+
+    # ---- who waits ----
+
+    def wait_for(self, weights: Sequence[Weight]) -> list[Weight] | None:
+        """Waits for parameters. Returns those that need no wait any more, on any stream; None: all."""
+        turn, done = self._turn, []
+        if turn is None:
+            return None
+        for weight in weights:
+            event = self._publisher.wait_for(turn, weight.piece)
+            if event is not REACHED:
+                self._device.current().wait(event)
+            self._unseen.pop(id(weight.param), None)
+            if event.is_done():
+                done.append(weight)
+        return done
+
+    def is_done(self, weight: Weight) -> bool:
+        """Returns whether a parameter needs no wait any more, on any stream."""
+        turn = self._turn
+        return turn is None or (turn.published[weight.piece].is_set and turn.events[weight.piece].is_done())
+
+    def wait_for_all(self) -> None:
+        """Waits for the whole step."""
+        self._arena.wait()
+
+    def backward_begins(self, roots: Any) -> None:
+        """Waits for the whole step. Raises ZfError if what was built since then has read a parameter unseen."""
+        turn = self._turn
+        if turn is not None and self._unseen:
+            read = graphs.read_since(turn.first_node, roots)
+            for weight in self._unseen.values():
+                if id(weight.param) in read:
+                    raise self._was_read_unseen(weight.param)
+        self._arena.wait()
+
+    def gradient_comes(self, param: torch.Tensor) -> None:
+        """Is called before ZeRO takes a gradient. Raises ZfError if its backward began unseen."""
+        if id(param) in self._unseen:
+            raise self._was_read_unseen(param)
+        self._arena.wait()
+
+    def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
+        """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""
+        reads = self._reads
+        if not reads.is_waiting:
+            self._rest()
+        elif not reads.is_of_this_thread or is_closed_to_us(module):
+            self._arena.wait()
+        elif params:
+            reads.wait_for(params)
+
+    def listen_to(self, module: torch.nn.Module) -> None:
+        """Is called for a DistributedDataParallel, which no engine of ZeRO has."""
+
+    def compiles(self) -> None:
+        """Is called before torch.compile compiles something: it must not find our mode, nor our hook."""
+        self._arena.wait()
+        self._reads.end()
+        self._order.rest()
+
+    def _was_read_unseen(self, param: torch.Tensor) -> ZfError:
+        name = self._order.names.get(id(param), "a parameter")
+        return ZfError(f"{name} of shape {tuple(param.shape)} got a gradient of a forward that had not waited for its "
+                       "last step: it was read unseen, such as in a C++ extension. Call engine.optimizer.state_dict() "
+                       "before such a forward, or use mode \"wait\"")
+
+    def _publish(self, timeout: float | None) -> None:
+        """Waits until the whole step is on its way to the model."""
+        turn = self._turn
+        if turn is None:
+            return
+        self._publisher.finish(turn, timeout)
+        if turn.events and turn.events[-1] is not REACHED:
+            self._device.current().wait(turn.events[-1])
+        self._unseen = {}
+        self._rest()
+
+    def _rest(self) -> None:
+        """Leaves the stack of modes, and looks at no module, where nothing has to be waited for any more."""
+        self._reads.look_again()
+        if not self._reads.is_waiting:
+            self._turn = None
+            self._order.rest()
+
+    def _end(self) -> None:
+        self._publisher.end()
+        self._reads.end()
+        self._order.close()
+
+
+def _smallest_first(slot: Any) -> tuple[int, int]:
+    """Returns what orders the groups of a step: norms and biases, which forward reads everywhere, are a small group."""
+    return slot.param.numel(), slot.index
+
+
+def _last_in_a_partition(begin: int, end: int, elements: int) -> int:
+    """Returns the highest place that elements begin to end of a group have in a partition of one of the ranks."""
+    return elements - 1 if begin // elements != (end - 1) // elements else (end - 1) % elements
