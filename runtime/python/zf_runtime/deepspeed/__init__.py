@@ -111,6 +111,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
                      (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", zenflow.announcing))):
         if all(hasattr(owner, name) for owner, name, _ in younger):
             seams += younger
+    if mode == "exact" and (publisher := _module(f"{__name__}.publisher")) is not None:
+        seams += ((_module("torch.distributed"), "destroy_process_group", publisher.after_turns),)
     for owner, name, change in seams:
         original = getattr(owner, name)
         setattr(owner, name, change(original))

@@ -99,10 +99,10 @@ class FlatArena:
     """The partitions of one ZeRO optimizer in the arena of one Runtime.
 
     mode "wait": there is one gradient buffer, and step() returns when the step is done. "exact": the same, but where
-    is_beside is set, step() only notes the step; hand_over() hands over all that were noted, and wait_piece() and wait()
-    wait for them. "late": step() only notes the step; submit() hands over all that were noted and changes the gradient
-    buffer, and wait() ends them. "zenflow": note() and submit(buffer), with a set of moments for each gradient buffer
-    and a snapshot of the result.
+    is_beside is set, step() only notes the step. hand_over() hands over all that were noted, and wait_piece() and
+    wait() wait for them. "late": step() only notes the step; submit() hands over all that were noted and changes the
+    gradient buffer, and wait() ends them. "zenflow": note() and submit(buffer), with a set of moments for each gradient
+    buffer and a snapshot of the result.
 
     in_step() runs a step. It may be interrupted by an exception, as of a signal handler. wait() then waits for all that
     was handed over, and settle() takes back the counts of what was not. A signal handler that calls them and lets the
@@ -123,9 +123,9 @@ class FlatArena:
                                 state_format=state, first_element=partition.first_element))
         self.mode = mode
         self.state = state
+        self.piece_bytes = options.get("chunk_bytes") or _piece_bytes(groups)  # of the result, in mode exact
         if mode == "exact":
-            options = {"chunk_bytes": _piece_bytes(groups), **options}
-        self.piece_bytes = options.get("chunk_bytes")  # of the result
+            options = {**options, "chunk_bytes": self.piece_bytes}
         self.runtime = Runtime(groups=groups, **options)
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}

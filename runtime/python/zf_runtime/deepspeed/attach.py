@@ -12,7 +12,6 @@ from . import fused
 from .arena import MOMENTS, FlatArena, Partition, hand_out
 from .beside import all_ranks_can
 from .closing import close_with, end_abandoned
-from .exact_stages_1_and_2 import make_exact, refusal
 from .layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
 from .messages import count, describe, say
 from .operator import CpuAdamOperator
@@ -30,9 +29,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     end_abandoned()
     announce_skipped_steps(zero)
     partitions: list[Partition] = []
-    if mode == "exact" and (reason := exact_refusal(zero)):
-        say(f"{reason}: mode \"exact\" has no effect, and training waits for each step")
-        mode = "wait"
+    mode = _possible_mode(zero, mode)
     try:
         optimizer = cpu_adam_of(zero)
         if is_superoffload(zero):
@@ -53,8 +50,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
             say(f"{reason}. {_who_steps(zero)}{note}")
         return
     if mode == "exact" and not all_ranks_can(zero, True):
-        say("another rank has no optimizer process: mode \"exact\" has no effect, and training waits for each step")
-        mode = arena.mode = "wait"
+        mode = arena.mode = _waiting("another rank has no optimizer process")
     for slot in arena.slots:
         with torch.no_grad():
             slot.master.copy_(slot.param)
@@ -71,17 +67,32 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     if mode == "late":
         make_late(zero, arena)
     elif mode == "exact":
+        from .exact_stages_1_and_2 import make_exact
+
         make_exact(zero, arena)
     finish(zero, arena)
 
 
-def exact_refusal(zero: Any) -> str:
-    """Returns why the step of a ZeRO optimizer cannot run beside the next forward; "" if it can."""
+def _possible_mode(zero: Any, mode: str) -> str:
+    """Returns the mode, or "wait" if it is "exact" and the step cannot run beside the next forward. Says why. All ranks
+    answer the same."""
+    if mode != "exact":
+        return mode
     if getattr(zero, "zenflow", False):
-        return "ZenFlow has its own order of steps"
+        return _waiting("ZenFlow has its own order of steps")
     if stage_of(zero) == 3:
-        return "the step of ZeRO-3 does not run beside the next forward"
-    return refusal(zero)
+        return _waiting("the step of ZeRO-3 does not run beside the next forward")
+    try:  # older torch lacks what it imports
+        from .exact_stages_1_and_2 import refusal
+    except ImportError as error:
+        return _waiting(f"this PyTorch is too old ({error})")
+    reason = refusal(zero)
+    return _waiting(reason) if reason else mode
+
+
+def _waiting(reason: str) -> str:
+    say(f"{reason}: mode \"exact\" has no effect, and training waits for each step")
+    return "wait"
 
 
 def _who_steps(zero: Any) -> str:

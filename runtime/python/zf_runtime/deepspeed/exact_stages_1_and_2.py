@@ -109,9 +109,11 @@ class NextForward:
         self._reads = _Reads(self, self._ranges)
         self._order = Order(self, saves_late=False)
         compiled.tell(self)
-        arena.publish = self._publish
-        arena.at_end = self._end
-        weakref.finalize(zero, self._end).atexit = False
+        # The thread has the arena. Parameters, which this object has, hold their ZeRO optimizer.
+        publish, end = weakref.WeakMethod(self._publish), weakref.WeakMethod(self._end)
+        arena.publish = lambda timeout: _called(publish, timeout)
+        arena.at_end = lambda: _called(end)
+        weakref.finalize(zero, self._publisher.end).atexit = False
 
     # ---- a step ----
 
@@ -133,25 +135,38 @@ class NextForward:
         if not arena.is_open or not (arena.has_noted or arena.handed_over()):
             return  # ZeRO has skipped it
         self._look_where_all_lies(zero)
-        turn = Turn(self._pieces, self._device.current().record())
-        self._unseen = {id(weight.param): weight for weight in self._weights}
-        self._turn = turn
-        self._reads.begin(self._weights)  # first, so that an interrupt leaves no step that is not waited for
-        self._order.want(weight.param for weight in self._weights)
-        self._order.watch(is_told=True)
-        self._publisher.begin(turn, lambda: arena.hand_over(_smallest_first))
+        try:
+            self._begin(Turn(self._pieces, self._device.current().record()))
+        except BaseException:
+            if not arena.handed_over():  # there is nothing to wait for
+                self._turn = None
+                self._rest()
+            raise
+        if len(self._unseen) < len(self._weights):  # a signal handler has used some in the meantime
+            self._begin_waiting()
         if not self.hides():
             arena.wait()
 
+    def _begin(self, turn: Turn) -> None:
+        self._turn = turn
+        self._begin_waiting()  # first, so that an interrupt leaves no step that is not waited for
+        self._order.want(weight.param for weight in self._weights)
+        self._order.watch(is_told=True)
+        self._publisher.begin(turn, lambda: self._arena.hand_over(_smallest_first))
+
+    def _begin_waiting(self) -> None:
+        self._unseen = {id(weight.param): weight for weight in self._weights}
+        self._reads.begin(self._weights)
+
     def _look_where_all_lies(self, zero: Any) -> None:
-        """Cuts the partitions into pieces, in the order in which they are stepped, and finds for each parameter the last
-        piece of it."""
+        """Cuts the partitions into pieces, in the order in which they are stepped. Finds the last piece of each
+        parameter."""
         addresses = [part.data_ptr() for parts in zero.parallel_partitioned_bit16_groups for part in parts]
         if addresses == self._addresses:
             return
-        groups = sorted(((self._arena.slot_of(partition), group)
-                         for group, partition in enumerate(zero.single_partition_of_fp32_groups)),
-                        key=lambda each: _smallest_first(each[0]))
+        found = (self._arena.slot_of(partition) for partition in zero.single_partition_of_fp32_groups)
+        groups = [(slot, group) for group, slot in enumerate(found) if slot is not None]
+        groups.sort(key=lambda each: _smallest_first(each[0]))
         length = self._arena.piece_bytes // zero.bit16_groups_flat[0].element_size()
         self._pieces, self._weights, self._addresses = [], [], addresses
         for slot, group in groups:
@@ -252,12 +267,22 @@ class NextForward:
         self._reads.look_again()
         if not self._reads.is_waiting:
             self._turn = None
+        if self._turn is None:
+            self._unseen = {}
+        if self._reads.leave():  # else the next module's call takes it out of the stack
             self._order.rest()
 
     def _end(self) -> None:
         self._publisher.end()
         self._reads.end()
         self._order.close()
+        self._turn, self._weights, self._pieces, self._addresses, self._unseen = None, [], [], [], {}
+
+
+def _called(method: weakref.WeakMethod[Any], *args: Any) -> None:
+    alive = method()
+    if alive is not None:
+        alive(*args)
 
 
 def _smallest_first(slot: Any) -> tuple[int, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import os
 import queue
 import threading
@@ -19,7 +22,7 @@ from ..optim.tensors.threads import Latch, yield_to_the_job
 from .arena import FlatArena, Slot
 
 _LOOK_S = 0.2  # how often a wait looks whether the thread still lives
-_FORK_S = 60.0  # how long a fork waits at most
+_END_S = 60.0  # how long a fork waits at most, and the end of the process
 
 
 class Piece(NamedTuple):
@@ -42,13 +45,14 @@ class Turn:
         self.first_node = graphs.now()  # of autograd, that is built since
         self.published = [Latch() for _ in pieces]
         self.events: list[Event] = [REACHED] * len(pieces)
+        self.is_begun = False  # something was handed over
         self.ended = Latch()
         self.error: BaseException | None = None
 
 
 class Publisher:
-    """Publishes turns. It alone waits for the optimizer process while a turn goes on. With several ranks it gathers each
-    piece, on a process group of its own, whatever this rank's program calls meanwhile."""
+    """Publishes turns. It alone waits for the optimizer process while a turn goes on. With several ranks it gathers
+    each piece, on a process group of its own, whatever this rank's program calls meanwhile."""
 
     def __init__(self, arena: FlatArena, stream: Stream, group: Any):
         """group: of all ranks that share the partitions; None: this one has all."""
@@ -65,6 +69,7 @@ class Publisher:
         it."""
         self.turn = turn
         hand_over()
+        turn.is_begun = True
         self._calls.put(True)
 
     def wait_for(self, turn: Turn, number: int) -> Event:
@@ -77,6 +82,8 @@ class Publisher:
         self._wait(turn, turn.ended, timeout)
 
     def _wait(self, turn: Turn, latch: Latch, timeout: float | None) -> None:
+        if not turn.is_begun and not self._arena.handed_over():
+            return  # begin() was interrupted before: the model has the weights that it keeps
         deadline = None if timeout is None else time.monotonic() + timeout
         while not latch.wait(_LOOK_S if deadline is None else min(_LOOK_S, max(0.0, deadline - time.monotonic()))):
             self._calls.put(True)  # an interrupt may have come before the first call
@@ -94,13 +101,15 @@ class Publisher:
         self._calls.put(False)
         if threading.current_thread() is not self._thread:
             self._thread.join()
+        self.turn = None
 
-    def before_fork(self) -> None:
-        """Waits for the turn: a child has no thread that publishes."""
+    def settle(self) -> None:
+        """Waits for the turn, before a fork, where a child has no thread that publishes, and before the groups of ranks
+        end, which other ranks still gather in."""
         turn = self.turn
         if turn is not None and self._owner == os.getpid() and self._thread.is_alive():
-            self._calls.put(True)
-            turn.ended.wait(_FORK_S)
+            with contextlib.suppress(Exception):  # the next use of a weight raises it
+                self.finish(turn, _END_S)
 
     def _serve(self) -> None:
         yield_to_the_job()
@@ -114,8 +123,11 @@ class Publisher:
             torch.distributed.destroy_process_group(self._group)
 
     def _publish(self, turn: Turn) -> None:
+        handed_over = self._arena.handed_over()
+        if not handed_over:
+            return
+        turn.is_begun = True
         try:
-            handed_over = self._arena.handed_over()  # nothing, if the step was interrupted before
             self._stream.wait(turn.readers)
             for number, piece in enumerate(turn.pieces):
                 if piece.slot in handed_over:
@@ -140,9 +152,21 @@ class Publisher:
 _publishers: weakref.WeakSet[Publisher] = weakref.WeakSet()
 
 
-def _before_fork() -> None:
+def _settle() -> None:
     for publisher in list(_publishers):
-        publisher.before_fork()
+        publisher.settle()
 
 
-os.register_at_fork(before=_before_fork)
+os.register_at_fork(before=_settle)
+atexit.register(_settle)
+
+
+def after_turns(destroy: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns torch's destroy_process_group(), after a wait for all that is gathered beside."""
+
+    @functools.wraps(destroy)
+    def destroy_process_group(*args: Any, **keywords: Any) -> Any:
+        _settle()
+        return destroy(*args, **keywords)
+
+    return destroy_process_group

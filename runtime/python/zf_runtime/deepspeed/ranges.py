@@ -43,5 +43,5 @@ def _reach(tensor: torch.Tensor) -> int:
     """Returns over how many bytes a tensor reaches, gaps included."""
     if not tensor.numel():
         return 0
-    return (1 + sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))) * \
-        tensor.element_size()
+    last: int = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))
+    return (1 + last) * int(tensor.element_size())

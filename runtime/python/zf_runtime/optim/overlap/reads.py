@@ -78,7 +78,7 @@ class Reads(TorchFunctionMode):
         """Whether it sees what the calling thread reads."""
         return threading.get_ident() in self._threads
 
-    def begin(self, places: Sequence[Place]) -> None:
+    def begin(self, places: Sequence[Any]) -> None:
         """Is called before a step of these places is handed over."""
         self._owner = os.getpid()
         self._memory, self._left = self._memory_of(places), {id(place.param): place for place in places}
