@@ -12,7 +12,7 @@ import numpy
 import torch
 from reference_adam import F, ReferenceGroup
 from zf_runtime import Scalars
-from zf_runtime.deepspeed import arena, attach, fused, layout, operator, waiting, zenflow
+from zf_runtime.deepspeed import arena, attach, beside, fused, layout, operator, waiting, zenflow
 
 LR, BETAS, EPS, DECAY, SCALE = 1e-2, (0.9, 0.99), 1e-8, 0.1, 0.5
 ACCELERATOR = types.SimpleNamespace(get_accelerator=lambda: types.SimpleNamespace(synchronize=lambda: None))
@@ -105,7 +105,7 @@ class Zero:
 
 
 class ZeroJob:
-    """A fake ZeRO over the arena, in mode wait or late."""
+    """A fake ZeRO over the arena, in mode wait, exact or late."""
 
     scale = SCALE
 
@@ -136,10 +136,15 @@ class ZeroJob:
         waiting.make_others_wait(self.zero, self.optimizer, self.arena)
         if self.mode == "late":
             attach.make_late(self.zero, self.arena)
+        elif self.mode == "exact":
+            beside.make_beside(self.zero, self.arena, lambda: True,
+                               lambda: self.arena.hand_over(lambda slot: slot.index))
         self.zero._get_offload_gradient_dict()
 
     def backward(self):
         values = [self.random(param.numel()) for param in self.params]
+        if self.mode == "exact":
+            self.arena.wait()  # there is one gradient buffer: a real backward waits before it writes
         self.zero.backward(values)
         return [value.numpy() for value in values]
 
