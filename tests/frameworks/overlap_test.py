@@ -61,6 +61,10 @@ class Overlap(FrameworkTest):
         """Costs 15 s: two ranks."""
         self.run_cases("ddp_cases")
 
+    def test_fsdp2_trains_bit_for_bit(self):
+        """Costs 35 s: one rank, and two."""
+        self.run_cases("fsdp_cases.Ranks")
+
     def test_libraries_clip_as_with_torch(self):
         """Costs 15 s: Trainer, accelerate, Lightning; torch.compile."""
         self.run_cases("library_cases")
@@ -72,6 +76,10 @@ class Overlap(FrameworkTest):
     def test_2000_kills_change_no_bit(self):
         """The short form has 20."""
         self.run_cases("exact_ends_cases.Killed", timeout=3500, ZF_KILLS="2000")
+
+    def test_50_programs_of_fsdp2_and_200_kills_change_no_bit(self):
+        """The short form has 3 and 10."""
+        self.run_cases("fsdp_cases.Long", timeout=3500, ZF_PROGRAMS="50", ZF_KILLS="200")
 
     def test_2000_interrupts_and_all_lines(self):
         """The short form is the one above."""

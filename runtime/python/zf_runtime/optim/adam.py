@@ -136,7 +136,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
     frozen, be unfrozen and lack gradients. A program may write to parameters at any time; it may write to ``state``
     after synchronize(). If you register a step post-hook, step() waits before it calls the hook, so nothing is hidden.
     Ctrl-C may end a call anywhere: a step that was handed over is finished, counted and sent in any case. amsgrad,
-    capturable, differentiable, DTensors and parameters that share memory are refused.
+    capturable, differentiable and parameters that share memory are refused, and DTensors in all modes except exact.
 
     bf16 and fp16 parameters have fp32 moments and an fp32 ``master`` in their state. Where an element of the parameter
     is not the rounded master, the parameter wins.

@@ -17,7 +17,9 @@ from ...native.cuda import HostRegistration
 from ...native.group import STATE_FORMATS, Group
 from ...native.runtime import Runtime
 from ..tensors import formats
+from ..tensors.eligibility import local_of
 from ..tensors.hashing import Kind, bits, kind
+from . import shards
 
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
@@ -31,7 +33,7 @@ _LOW_BITS_AT_A_TIME = 1 << 18  # elements: malloc() keeps little of what so few 
 
 
 class Place:
-    """One parameter and its memory in the arena.
+    """One parameter and its memory in the arena; of a DTensor, the shard that is here.
 
     While no step is running, the parameter holds what its result holds, unless the program has written to it. The
     parameter is the truth then: take_written() takes what was written."""
@@ -41,18 +43,37 @@ class Place:
         self.index = index  # of the runtime's group
         self.param = param
         self.settings = settings  # its param_group, where a step finds lr and the others
-        self.kind: Kind = kind(param)
-        self.address = param.data_ptr()  # where it shared no memory with others
+        self.kind: Kind = kind(self.local)
+        self.address = self.local.data_ptr()  # where it shared no memory with others
         self.digest: Any = None  # of what was last published or read; None: any value counts as written
         self.loaded: torch.Tensor | None = None  # low bits, or the master to split, until the parameter is read
         number = formats.number_of(param, settings)
         half = _HALVES.get(param.dtype)
         self.is_split = formats.is_split(param, settings)
         self.first_element = first_element if formats.has_bf16_moments(settings) else None
-        self.shape = Group(elements=param.numel(), grad_type=half or "f32", copy_type=half, grad_buffers=buffers,
-                           state_format=_FORMAT_NAMES[number], first_element=self.first_element or 0)
+        elements = self.local.numel()
+        self.shape = Group(elements=elements, grad_type=half or "f32", copy_type=half, grad_buffers=buffers,
+                           state_format=_FORMAT_NAMES[number],
+                           first_element=shards.first_here(param, self.first_element))
         self.is_large = False
-        self.ends = [param.numel()]  #: of the pieces, in elements
+        self.ends = [elements]  #: of the pieces, in elements
+
+    @property
+    def local(self) -> torch.Tensor:
+        """The parameter, or what is here of it."""
+        local: torch.Tensor = local_of(self.param)
+        return local
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """What has a version of its own: the parameter, and `local`."""
+        local = self.local
+        return [local] if local is self.param else [self.param, local]
+
+    @property
+    def gradient(self) -> torch.Tensor | None:
+        """The gradient of `local`."""
+        return shards.gradient_here(self.param)
 
     @property
     def result_bytes(self) -> int:
@@ -62,13 +83,13 @@ class Place:
     def cut(self, chunk_bytes: int) -> None:
         """Cuts a large parameter into pieces."""
         piece = max(1, chunk_bytes * self.shape.elements // max(1, self.result_bytes) // _GRAIN) * _GRAIN
-        if self.shape.elements >= 2 * piece and self.param.is_contiguous():
+        if self.shape.elements >= 2 * piece and self.local.is_contiguous():
             self.is_large = True
             self.ends = [*range(piece, self.shape.elements, piece), self.shape.elements]
 
     def attach(self, runtime: Runtime, count: torch.Tensor) -> None:
         """Takes the views, and the parameter's value into them."""
-        param = self.param
+        param = self.local
 
         def view(kind: int) -> torch.Tensor:
             return runtime.tensor(self.index, kind).view(param.shape)
@@ -92,18 +113,22 @@ class Place:
         own: dict[str, Any] = {"step": self.count, "exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq}
         if self._master is not None and self.param.dtype != torch.float32:
             own["master"] = self._master
-        self.entry = {name: value.detach() for name, value in own.items()}
+        self.entry = {name: self.placed(value) for name, value in own.items()}
         if self.first_element is not None:
             self.entry["first_element"] = self.first_element
         self._layouts = {name: layout(value) for name, value in own.items()}
         self.is_shown = True
+
+    def placed(self, value: torch.Tensor) -> torch.Tensor:
+        """Returns another tensor over the same memory; it is a DTensor if the parameter is one."""
+        return value.detach() if value is self.count else shards.placed_as(self.param, value)
 
     def is_own(self, name: str) -> bool:
         """Returns whether a tensor of `entry` has still this memory: a program may give it another, by `.data`."""
         return self._is_own(name, self.entry[name])
 
     def _is_own(self, name: str, value: Any) -> bool:
-        return name not in self._layouts or layout(value) == self._layouts[name]
+        return name not in self._layouts or layout(local_of(value)) == self._layouts[name]
 
     def holds(self, name: str, value: torch.Tensor) -> bool:
         """Returns whether a tensor is this place's own memory of that name, laid out as here."""
@@ -116,7 +141,7 @@ class Place:
         self.exp_avg.zero_()
         self.exp_avg_sq.zero_()
         self.count.zero_()
-        self.set_master(self.param.detach())
+        self.set_master(self.local.detach())
         self.digest, self.loaded, self.is_shown, self.entry = None, None, False, {}
 
     def _give_away(self) -> None:
@@ -124,12 +149,12 @@ class Place:
         while self.entry:
             name, value = self.entry.popitem()
             if isinstance(value, torch.Tensor) and self._is_own(name, value):
-                value.data = value.clone()
+                shards.set_apart(value)
 
     def forget_low_bits(self) -> None:
         """Makes the parameter the master if that is split: `state` does not show its low bits. No step may run."""
         if self.is_split:
-            self.set_master(self.param.detach())
+            self.set_master(self.local.detach())
         self.digest, self.loaded = None, None
 
     @property
@@ -148,14 +173,14 @@ class Place:
         """Returns the fp32 master: a view, or a copy if it is split. No step may run."""
         if self._master is not None:
             return self._master
-        values = torch.empty(self.param.shape, dtype=torch.float32, device="cpu")
+        values = torch.empty(self.kind[0], dtype=torch.float32, device="cpu")
         self._state_range("zf_read_state", values, 0)
         return values
 
     def set_master(self, value: torch.Tensor) -> None:
         """Writes the master. No step may run."""
         if self._master is None:
-            values = value.to("cpu", torch.float32).reshape(self.param.shape).contiguous()
+            values = value.to("cpu", torch.float32).reshape(self.kind[0]).contiguous()
             self._state_range("zf_write_state", values, 0)
         else:
             self._master.copy_(value)
@@ -166,7 +191,7 @@ class Place:
     def low_bits(self) -> torch.Tensor:
         """Returns what a split master has besides its parameter. It is made in pieces, so that nothing else of its size
         is needed."""
-        param = self.param.detach().cpu().reshape(-1)
+        param = self.local.detach().cpu().reshape(-1)
         low = torch.empty(param.shape, dtype=torch.int16, device="cpu")
         masters = torch.empty(min(_LOW_BITS_AT_A_TIME, param.numel()), dtype=torch.float32, device="cpu")
         for begin in range(0, param.numel(), _LOW_BITS_AT_A_TIME):
@@ -174,7 +199,7 @@ class Place:
             some = masters[:low[piece].numel()]
             self._state_range("zf_read_state", some, begin)
             low[piece] = formats.low_bits(param[piece], some)
-        return low.view(self.param.shape)
+        return self.placed(low.view(self.kind[0]))
 
     @torch.no_grad()
     def take_written(self) -> None:
@@ -182,9 +207,9 @@ class Place:
         Where a 16-bit parameter is its rounded master, the master stays; of a split one the low bits stay. No step may
         run."""
         if self.param.dtype == torch.float32:
-            self.values.copy_(self.param)
+            self.values.copy_(self.local)
             return
-        value, loaded, self.loaded = self.param.detach().cpu(), self.loaded, None
+        value, loaded, self.loaded = self.local.detach().cpu(), self.loaded, None
         if loaded is not None and (self.is_split or loaded.dtype == torch.int16):
             # Before the parameter is looked at: they are the low bits of its value.
             low = loaded if loaded.dtype == torch.int16 else formats.low_bits(value, loaded)
@@ -202,7 +227,7 @@ class Place:
         program has put into `state` stays as it is."""
         for name in self.entry.keys() & self._layouts.keys() if keeps and self.is_shown else ():
             if self.is_own(name):
-                self.entry[name].data = self.entry[name].detach().clone()
+                shards.set_apart(self.entry[name])
         self.entry, self.grads, self.result, self._master = {}, [], None, None
         self.__dict__.pop("exp_avg", None)
         self.__dict__.pop("exp_avg_sq", None)

@@ -18,6 +18,7 @@ from ...errors import ZfError, ZfWorkerDied
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
+from ..tensors.eligibility import local_of
 from ..tensors.streams import Device
 from . import compiled, ddp_hook, graphs
 from .arena import Arena, Place, first_numbers
@@ -81,7 +82,7 @@ class OverlapEngine(Stated):
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
-                if old is None or old.exp_avg.shape != param.shape:
+                if old is None or old.exp_avg.shape != place.exp_avg.shape:
                     continue
                 if param in self._optimizer.state or not old.is_shown:  # else the program has removed it, to begin anew
                     place.restore(old)
@@ -97,7 +98,8 @@ class OverlapEngine(Stated):
         if before is not None:
             for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
                 old = before.arena.of.get(place.param)
-                if place.param in self._optimizer.state and old is not None and old.exp_avg.shape == place.param.shape:
+                if (place.param in self._optimizer.state and old is not None
+                        and old.exp_avg.shape == place.exp_avg.shape):
                     show(place, self._optimizer.state)
             assert last is not None
             last.detach()
@@ -149,7 +151,7 @@ class OverlapEngine(Stated):
         self._wants_norm, self._was_asked = self._was_asked or limit is not None, False  # in the next backward, too
         began = time.perf_counter_ns()
         # Late, the step before last read this buffer, and is done: copies run beside the optimizer.
-        collected = live.gradients.collect(places, live.buffer, limit is not None)
+        collected = live.gradients.collect(places, live.buffer, limit is not None and not live.is_sharded)
         self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
         self._finish()  # late: the parameters are read out before the next step may change them
         began = time.perf_counter_ns()
@@ -157,7 +159,7 @@ class OverlapEngine(Stated):
         self._take_written(places)
         norm = None
         if limit is not None:
-            norm = clipping.total(collected.squares) * abs(scale)
+            norm = live.norm(places, collected) * abs(scale)
             scale *= clipping.coefficient(norm, limit)
         self._timeline.add("check", self._turns + 1, -1, began, time.perf_counter_ns())
         if places and math.isfinite(scale):
@@ -191,7 +193,7 @@ class OverlapEngine(Stated):
             self._finish()
         places = self._active()
         live = self._require()
-        return clipping.total(live.gradients.collect(places, live.buffer, True, is_last=False).squares)
+        return live.norm(places, live.gradients.collect(places, live.buffer, not live.is_sharded, is_last=False))
 
     def _finish(self) -> None:
         """Waits for the steps that are under way: its own, and those of others over its parameters."""
@@ -284,7 +286,7 @@ class OverlapEngine(Stated):
         if live.overlap.is_under_way(place):  # nothing has seen this backward begin
             raise self._was_read_unseen(place)
         if id(param) not in self._averaged:
-            live.gradients.arrived(place, self._wants_norm)
+            live.gradients.arrived(place, self._wants_norm and not live.is_sharded)
             if live.gradients.has_new:
                 self._watch()
 
@@ -326,7 +328,7 @@ class OverlapEngine(Stated):
         every = first_numbers(self._optimizer.param_groups)
         live = [each for each in every if each[0].grad is not None]
         of = self._require().arena.of
-        if any(param not in of or of[param].kind != hashing.kind(param) for param, _, _ in live):
+        if any(param not in of or of[param].kind != hashing.kind(local_of(param)) for param, _, _ in live):
             self._open([each for each in every if each[0].grad is not None or each[0].requires_grad or each[0] in of])
             of = self._require().arena.of
         for group in self._optimizer.param_groups:
@@ -344,7 +346,7 @@ class OverlapEngine(Stated):
             by_device.setdefault(place.kind[2], []).append(place)
         for device, some in by_device.items():
             stream = self._devices[device].current()
-            readings = stream.read([place.param for place in some], digest=True)
+            readings = stream.read([place.local for place in some], digest=True)
             for place, reading, differs in zip(some, readings, stream.differing(
                     [(reading.digest, place.digest) for reading, place in zip(readings, some)])):
                 if differs:
@@ -369,7 +371,8 @@ class OverlapEngine(Stated):
                 factors.append(scalars(place.settings, key[1] + 1, True, scale))
             scalars_of.append(kinds[key])
         if self._mode == "exact":
-            others.raise_versions([place.param for place in places])  # a graph over old values is refused now
+            # A graph over old values is refused now.
+            others.raise_versions([tensor for place in places for tensor in place.tensors])
         turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
                     is_late=self._mode == "late")
         self._turns += 1
@@ -406,7 +409,7 @@ class OverlapEngine(Stated):
             self._require()
         refuse_settings(group)
         for param in group["params"]:
-            refuse(param)
+            refuse(param, self._mode)
             formats.number_of(param, group)
         if self.opened is not None:
             refuse_shared([param for param, _, _ in first_numbers(self._optimizer.param_groups) if param.requires_grad])

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from . import shards
 from .ddp_hook import is_ddp
 
 #: In evaluation their forward asks whether a TorchFunctionMode is active, and then computes other bits.
@@ -93,9 +94,10 @@ class Order:
         engine = self._engine()
         if engine is None:
             return
-        is_scripted, averages, _ = _kind(type(module))  # type: ignore[arg-type]  # mypy: a type has no hash
+        is_scripted, averages, gathers, _ = _kind(type(module))  # type: ignore[arg-type]  # mypy: a type has no hash
+        named: Iterable[tuple[str, Any]] = () if is_scripted else module._parameters.items()
         own = []
-        for name, param in () if is_scripted else module._parameters.items():
+        for name, param in named if not gathers else (*shards.gathered_by(module), *named):
             key = id(param)
             if key in self._wanted:
                 own.append(key)
@@ -118,15 +120,17 @@ class Order:
 
 
 @functools.lru_cache(256)  # to ask at each call would cost 1 us; it lets go of types where a program makes many
-def _kind(module: type) -> tuple[bool, bool, bool]:
-    """Returns whether modules of a type are scripted, are a DistributedDataParallel, and ask: see _ASKING."""
-    return issubclass(module, torch.jit.ScriptModule), is_ddp(module), issubclass(module, _ASKING)
+def _kind(module: type) -> tuple[bool, bool, bool, bool]:
+    """Returns whether modules of a type are scripted, are a DistributedDataParallel, gather shards, and ask: see
+    _ASKING."""
+    return (issubclass(module, torch.jit.ScriptModule), is_ddp(module), shards.gathers(module),
+            issubclass(module, _ASKING))
 
 
 def is_closed_to_us(module: torch.nn.Module) -> bool:
     """Returns whether a module's forward may read parameters unseen that are not its own, or must not
     find a TorchFunctionMode: it would show in a trace."""
-    is_scripted, _, asks = _kind(type(module))  # type: ignore[arg-type]
+    is_scripted, _, _, asks = _kind(type(module))  # type: ignore[arg-type]
     return (is_scripted or (asks and not module.training)
             or torch._C._get_tracing_state() is not None or "_orig_mod" in module._modules
             or getattr(module, "_compiled_call_impl", None) is not None)

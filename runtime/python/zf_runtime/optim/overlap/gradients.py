@@ -24,11 +24,11 @@ _PAUSE = 100  # steps without early copies, after one in which the program had w
 class Copied:
     """One copy of a gradient in the arena."""
 
-    def __init__(self, param: torch.Tensor, gradient: torch.Tensor, buffer: int, readings: list[Reading], at: int,
+    def __init__(self, place: Place, gradient: torch.Tensor, buffer: int, readings: list[Reading], at: int,
                  event: Event, version: int | None):
         """version: of the gradient when the copy began; None: the parameter gets its gradient from this tensor later,
         so nothing but the values can be compared."""
-        self.param = param
+        self.place = place
         self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version
         self.buffer = buffer
         self._readings, self._at = readings, at  # filled in when the event is reached
@@ -41,14 +41,14 @@ class Copied:
     @property
     def is_dropped(self) -> bool:
         """Whether the parameter has another gradient now, or none."""
-        return self.version is not None and self.param.grad is not self.gradient
+        return self.version is not None and self.place.gradient is not self.gradient
 
     def is_of(self, gradient: torch.Tensor, buffer: int) -> bool:
         """Returns whether it is a copy of this gradient, which the program has not openly written since."""
         if self.version is None:
             return self.buffer == buffer
         return (self.gradient is gradient and self.pointer == gradient.data_ptr() and self.buffer == buffer
-                and self.version == gradient._version)
+                and self.version == _version_of(gradient))
 
 
 class Collected:
@@ -95,7 +95,7 @@ class Gradients:
         if current not in streams:
             streams.append(current)
         self._pending.append(place)
-        self._pending_bytes += place.param.nbytes
+        self._pending_bytes += place.local.nbytes
         if self._pending_bytes >= _AT_ONCE:
             made = {device: [stream.record() for stream in streams] for device, streams in self._pending_on.items()}
             pending = self._take_pending()
@@ -116,8 +116,7 @@ class Gradients:
                   made: dict[torch.device, list[Event]] | None = None) -> None:
         """Begins to copy the gradients of parameters: see _copy()."""
         gradients = [_gradient_of(place) for place in places]
-        self._copy(places, gradients, [gradient._version for gradient in gradients], buffer, wants_norm, wants_digest,
-                   made)
+        self._copy(places, gradients, list(map(_version_of, gradients)), buffer, wants_norm, wants_digest, made)
 
     def _copy(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], versions: Sequence[int | None],
               buffer: int, wants_norm: bool, wants_digest: bool,
@@ -141,8 +140,8 @@ class Gradients:
                                    copies=[places[number].grads[buffer] for number in numbers])
             event = stream.record()
             for at, number in enumerate(numbers):
-                self._copied[places[number].index] = Copied(places[number].param, gradients[number], buffer, readings,
-                                                            at, event, versions[number])
+                self._copied[places[number].index] = Copied(places[number], gradients[number], buffer, readings, at,
+                                                            event, versions[number])
 
     def settle(self) -> None:
         """Lets what writes the gradients from now on wait for their copies: one more backward adds to them, although
@@ -256,7 +255,13 @@ def _numbers(values: Sequence[Any]) -> list[float]:
 
 
 def _gradient_of(place: Place) -> torch.Tensor:
-    gradient = place.param.grad
-    assert gradient is not None
     refuse_sparse(place.param)
+    gradient = place.gradient
+    assert gradient is not None
     return gradient
+
+
+def _version_of(gradient: torch.Tensor) -> int:
+    """Returns the version of a gradient. Views share theirs with all that lies in their memory, as FSDP2 has the
+    gradients of a group: of these only the values tell."""
+    return 0 if gradient._is_view() else gradient._version

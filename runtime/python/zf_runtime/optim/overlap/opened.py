@@ -11,10 +11,12 @@ from typing import Any
 import torch
 
 from ...errors import ZfError
+from ..tensors import clipping
+from ..tensors.eligibility import is_sharded, local_of
 from ..tensors.streams import Device, device_of
 from .arena import Arena, Place
 from .gates import Order
-from .gradients import Gradients
+from .gradients import Collected, Gradients
 from .reads import Reads
 from .refusals import refuse, refuse_shared
 from .timeline import Timeline
@@ -29,8 +31,9 @@ class Opened:
     def __init__(self, wanted: Wanted, mode: str, options: dict[str, Any], devices: dict[torch.device, Device],
                  timeline: Timeline):
         for param, _, _ in wanted:
-            refuse(param)
+            refuse(param, mode)
         refuse_shared([param for param, _, _ in wanted])
+        self.is_sharded = any(is_sharded(param) for param, _, _ in wanted)
         self.arena = Arena(wanted, 2 if mode == "late" else 1, options)
         for place in self.arena.places:
             devices.setdefault(place.kind[2], device_of(place.kind[2]))
@@ -44,6 +47,12 @@ class Opened:
     def is_here(self) -> bool:
         """Whether this is the process that opened it."""
         return self.overlap.follower.owner == os.getpid()
+
+    def norm(self, places: Sequence[Place], collected: Collected) -> float:
+        """Returns the norm of the gradients of these places. That of DTensors is torch's, over all ranks."""
+        if self.is_sharded:
+            return clipping.norm_in_place(place.param for place in places)
+        return clipping.total(collected.squares)
 
     def thin(self) -> None:
         """Gives memory back, so that there is room for a successor. Goes on right if none comes."""
@@ -79,13 +88,13 @@ class Opened:
 
     def first_share(self) -> float:
         """Returns the part of the parameters that the first share holds: nothing hides its step."""
-        sizes = [sum(param.numel() for param in some) for some in self.sequence]
+        sizes = [sum(local_of(param).numel() for param in some) for some in self.sequence]
         return sizes[0] / sum(sizes) if sizes else 0.0
 
 
 def _cut(places: Sequence[Place]) -> list[list[Place]]:
     """Returns the places in pieces of one device each, some 32 in all; a large one by itself."""
-    least = max(1 << 20, sum(place.param.nbytes for place in places) // 32)
+    least = max(1 << 20, sum(place.local.nbytes for place in places) // 32)
     pieces: list[list[Place]] = []
     size = least
     for place in places:
@@ -93,7 +102,7 @@ def _cut(places: Sequence[Place]) -> list[list[Place]]:
             pieces.append([])
             size = 0
         pieces[-1].append(place)
-        size += max(place.param.nbytes, place.is_large * least)
+        size += max(place.local.nbytes, place.is_large * least)
     return pieces
 
 

@@ -27,6 +27,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
+from ..tensors.eligibility import is_sharded, local_of
 from .arena import Place
 
 _T = torch.Tensor
@@ -47,6 +48,7 @@ FILLING = {torch.full_like, _T.new_full, torch.randint_like}
 _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _OPERATIONS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
+_READING_ARGUMENTS = ("aten.", "prims.", "profiler.", "fsdp.")  # operations that read nothing else
 _PARAMETER = torch.nn.Parameter
 _autograd = torch._C._autograd
 _CALL = operator.methodcaller("__call__")
@@ -175,6 +177,8 @@ class Reads(TorchFunctionMode):
                 self._look(value)
             elif isinstance(value, dict):
                 self._look(value.values())
+            elif is_sharded(value):
+                self._look([local_of(value)])
             elif isinstance(value, torch.Tensor):
                 self._look_at_subclass(value)
             elif callable(value):  # the call runs it, and nothing is seen in there
@@ -208,7 +212,7 @@ def _runs_other_code(func: Any, types: Sequence[Any]) -> bool:
         return True
     if torch._C._len_torch_dispatch_stack() or ((hooks := _saving_hooks(True)) and not _is_of_torch(hooks[0])):
         return True
-    return isinstance(func, _OPERATIONS) and not str(func).startswith(("aten.", "prims.", "profiler."))
+    return isinstance(func, _OPERATIONS) and not str(func).startswith(_READING_ARGUMENTS)
 
 
 def _some_hooks(_: bool) -> tuple[None] | None:
@@ -238,9 +242,9 @@ class Memory:
     def __init__(self, places: Iterable[Place]):
         found = []
         for place in places:
-            for tensor in (place.param, place.exp_avg, place.exp_avg_sq, place.entry.get("master")):
+            for tensor in (place.local, place.exp_avg, place.exp_avg_sq, place.entry.get("master")):
                 if tensor is not None:
-                    storage = tensor.untyped_storage()
+                    storage = local_of(tensor).untyped_storage()
                     found.append((storage.data_ptr(), storage.nbytes(), place))
         self._begins, self._ends = [0], [0]
         self._places: list[list[Place]] = [[]]

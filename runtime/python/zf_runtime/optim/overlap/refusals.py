@@ -9,17 +9,17 @@ from typing import Any
 import torch
 
 from ...errors import ZfError
+from ..tensors.eligibility import local_of
+from . import shards
 from .arena import Place
 
 
-def refuse(param: torch.Tensor) -> None:
+def refuse(param: torch.Tensor, mode: str) -> None:
     """Raises ZfError for a parameter that cannot have a place."""
     if not param.is_floating_point() or param.is_complex():
         raise ZfError(f"a parameter of shape {list(param.shape)} is of {param.dtype}; with overlap, or on a GPU, it "
                       "must be a real float")
-    if hasattr(param, "_local_tensor"):
-        raise ZfError(f"a parameter of shape {list(param.shape)} is a DTensor, as of FSDP2 or tensor parallelism: use "
-                      "zf_runtime.AdamW without overlap, which steps its local shard")
+    shards.refuse(param, mode)
 
 
 def refuse_settings(group: dict[str, Any]) -> None:
@@ -32,7 +32,8 @@ def refuse_settings(group: dict[str, Any]) -> None:
 
 def refuse_shared(params: Sequence[torch.Tensor]) -> None:
     """Raises ZfError if an element of one parameter is an element of another one, too."""
-    begins = [(param.data_ptr(), param) for param in params if param.numel()]
+    here = [local_of(param) for param in params]
+    begins = [(param.data_ptr(), param) for param in here if param.numel()]
     reaching: list[tuple[int, torch.Tensor]] = []  # with their ends: those that end behind the present begin
     for begin, param in sorted(begins, key=operator.itemgetter(0)):
         reaching = [(end, other) for end, other in reaching if end > begin]
@@ -47,11 +48,11 @@ def refuse_shared(params: Sequence[torch.Tensor]) -> None:
 def refuse_moved(places: Sequence[Place]) -> None:
     """Raises ZfError if a parameter has moved to memory of another one. It costs 0.15 us for one that has not moved."""
     with torch._C.DisableTorchFunction():  # no read that waits
-        has_moved = any(place.param.data_ptr() != place.address for place in places)
+        has_moved = any(place.local.data_ptr() != place.address for place in places)
     if has_moved:
         refuse_shared([place.param for place in places])
         for place in places:
-            place.address = place.param.data_ptr()
+            place.address = place.local.data_ptr()
 
 
 def _bytes(param: torch.Tensor) -> int:

@@ -15,6 +15,7 @@ import torch
 
 from ...errors import ZfError
 from ..tensors import formats, hashing
+from ..tensors.eligibility import local_of
 from .arena import Place, first_numbers
 from .refusals import refuse_settings
 
@@ -46,7 +47,7 @@ class Stated:
 
     def _same(self) -> Iterator[Place]:
         """Yields the places of the parameters that are of the kind that they were."""
-        return (place for place in self._require().arena.places if hashing.kind(place.param) == place.kind)
+        return (place for place in self._require().arena.places if hashing.kind(place.local) == place.kind)
 
     def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
         of = self.opened.arena.of if self.opened is not None else {}
@@ -132,6 +133,7 @@ def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: 
 def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict[str, Any]:
     """Returns an entry with its count as a number, and copies of all in it that lies at other places of the arena."""
     def copied(name: str, value: Any) -> Any:
+        value = local_of(value)
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or place.holds(name, value):
             return value
         return value.clone() if any(value.data_ptr() in each for each in mapped) else value
@@ -151,7 +153,7 @@ def _take_entry(place: Place, entry: dict[str, Any]) -> None:
         if place.is_split and isinstance(master, torch.Tensor):
             place.loaded, place.digest = master.to("cpu", torch.float32), None
         elif not place.is_split:
-            place.set_master(master if isinstance(master, torch.Tensor) else place.param.detach())
+            place.set_master(master if isinstance(master, torch.Tensor) else place.local.detach())
             place.digest = None
     if low is not None:
         place.loaded, place.digest = low.to("cpu"), None
@@ -161,11 +163,12 @@ def _take_entry(place: Place, entry: dict[str, Any]) -> None:
 def check_shapes(entries: dict[torch.Tensor, Any]) -> None:
     """Raises ZfError for moments or masters of another shape than their parameter."""
     for param, entry in entries.items():
+        shape = local_of(param).shape
         for name in ("exp_avg", "exp_avg_sq", "master", "low"):
-            given = entry.get(name)
-            if isinstance(given, torch.Tensor) and given.shape != param.shape:
+            given = local_of(entry.get(name))
+            if isinstance(given, torch.Tensor) and given.shape != shape:
                 raise ZfError(f"{name} of a parameter has shape {tuple(given.shape)}, and the parameter "
-                              f"{tuple(param.shape)}: give it a state of its own shape, or remove its state to begin "
+                              f"{tuple(shape)}: give it a state of its own shape, or remove its state to begin "
                               "anew")
 
 

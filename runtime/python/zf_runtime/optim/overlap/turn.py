@@ -23,6 +23,7 @@ import torch
 from ...errors import ZfError
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars
+from ..tensors import others
 from ..tensors.hashing import kind
 from ..tensors.streams import COPIES, REACHED, Device, Event, Reading, Stream
 from ..tensors.threads import Latch, yield_to_the_job
@@ -163,29 +164,29 @@ class Follower:
         """Gives the parameters of a share their new values, except those that the program has written meanwhile. The
         first piece of the step must be done."""
         stream = self._streams[share.device]
-        same = [place for place in share.places if kind(place.param) == place.kind]
-        readings = stream.read([place.param for place in same], digest=True)
+        same = [place for place in share.places if kind(place.local) == place.kind]
+        readings = stream.read([place.local for place in same], digest=True)
         differs = stream.differing([(reading.digest, place.digest) for reading, place in zip(readings, same)])
         places = [place for place, written in zip(same, differs) if not written]
         turn.lost += [place for place in share.places if place not in places]
-        if places and len(share.ends) > 1 and share.last.param.is_contiguous():
+        if places and len(share.ends) > 1 and share.last.local.is_contiguous():
             readings = [self._send_pieces(share.last, share.ends, stream, ticket)]
         else:
             if len(share.ends) > 1:  # the program has changed the layout since
                 self._arena.runtime.progress(share.last.index, share.ends[-1], ticket=ticket)
-            readings = stream.send([place.values for place in places], [place.param for place in places])
+            readings = stream.send([place.values for place in places], [place.local for place in places])
         for place, reading in zip(places, readings):
-            torch.autograd.graph.increment_version(place.param)
+            others.raise_versions(place.tensors)
             place.digest = reading.digest
         share.event = stream.record()
         share.sent.set()
 
     def _send_pieces(self, place: Place, ends: Sequence[int], stream: Stream, ticket: int) -> Reading:
-        values, param = place.values.view(-1), place.param.detach().view(-1)
+        values, param = place.values.view(-1), place.local.detach().view(-1)
         for begin, end in zip((0, *ends), ends):
             self._arena.runtime.progress(place.index, end, ticket=ticket)
             stream.copy(param[begin:end], values[begin:end])
-        return stream.sent(place.values, place.param)
+        return stream.sent(place.values, place.local)
 
 
 def _is_alone() -> bool:

@@ -31,6 +31,11 @@ def is_sharded(tensor: Any) -> bool:
     return hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements")
 
 
+def local_of(tensor: Any) -> Any:
+    """Returns what this rank has of a DTensor; any other value is returned as it is."""
+    return _arrived(tensor._local_tensor) if is_sharded(tensor) else tensor
+
+
 def placed(grad: Any, param: Any) -> Any:
     """Returns the gradient where the parameter is. The norms of tensor-parallel models have Partial gradients."""
     if is_sharded(param) and is_sharded(grad) and grad.placements != param.placements:
