@@ -208,6 +208,10 @@ class FlatArena:
             first()
         self._noted.append(Noted(slot, scalars))
 
+    def noted(self) -> list[Noted]:
+        """Returns what the next submit() hands over."""
+        return list(self._noted)
+
     def submit(self, buffer: int) -> None:
         """Hands over the steps that were noted, with the gradients of a buffer."""
         # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..errors import ZfError
-from . import fused
+from . import exact_stage_3, fused
 from .arena import MOMENTS, FlatArena, Partition, hand_out
 from .beside import all_ranks_can
 from .closing import close_with, end_abandoned
@@ -67,9 +67,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
     if mode == "late":
         make_late(zero, arena)
     elif mode == "exact":
-        from .exact_stages_1_and_2 import make_exact
-
-        make_exact(zero, arena)
+        _exact(zero).make_exact(zero, arena)
     finish(zero, arena)
 
 
@@ -80,14 +78,20 @@ def _possible_mode(zero: Any, mode: str) -> str:
         return mode
     if getattr(zero, "zenflow", False):
         return _waiting("ZenFlow has its own order of steps")
-    if stage_of(zero) == 3:
-        return _waiting("the step of ZeRO-3 does not run beside the next forward")
-    try:  # older torch lacks what it imports
-        from .exact_stages_1_and_2 import refusal
+    try:  # older torch lacks what stages 1 and 2 import
+        reason = _exact(zero).refusal(zero)
     except ImportError as error:
         return _waiting(f"this PyTorch is too old ({error})")
-    reason = refusal(zero)
     return _waiting(reason) if reason else mode
+
+
+def _exact(zero: Any) -> Any:
+    """Returns the module for mode exact of an optimizer's stage."""
+    if stage_of(zero) == 3:
+        return exact_stage_3
+    from . import exact_stages_1_and_2
+
+    return exact_stages_1_and_2
 
 
 def _waiting(reason: str) -> str:

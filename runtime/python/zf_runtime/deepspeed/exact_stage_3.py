@@ -1,0 +1,244 @@
+"""Lets a step of stage 3 run beside the next forward, with the same bits.
+
+ZeRO-3 gathers each weight from the ranks' partitions, `ds_tensor`, before a module uses it. A step that is handed over
+leaves the partitions as they are. Each gets its result just before a gather reads it, when zf-optimizer has stepped so
+far. So a rank waits for its own zf-optimizer alone, and what is gathered, and in which calls, depends on no time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import threading
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable, NamedTuple
+
+import torch
+
+from ..native import abi, local_calls
+from ..native.group import STATE_FORMATS, Group
+from ..native.scalars import Scalars
+from .arena import FlatArena, Noted, Slot
+from .beside import make_beside
+from .messages import say_once
+from .waiting import wrap
+
+#: What is used beside what fused.py and layout.py name: of the optimizer, and of its coordinator.
+NEEDED = ("partition_grads", "persistent_parameters", "_post_step", "_unflatten_partitioned_parameters",
+          "fp16_partitioned_groups")
+_BUCKET = "_PartitionedParameterCoordinator__prefetch_bucket_sz"
+_AVAILABLE = "_ensure_availability_of_partitioned_params"  # of Init; each gather calls it with what it gathers
+_TAKES_OVER = "_create_fp16_partitions_with_defragmentation"
+# Behind a step, so much of the model is gathered ahead at a time: a gather waits for all that it reads.
+PREFETCHES = 32
+# Persistent parameters are stepped twice, unless they are more of a partition than this.
+PERSISTENT_SHARE = 0.25
+_GRAIN = 32  # elements: a range of the local engine begins at a multiple
+
+
+class Part(NamedTuple):
+    """Where a partition's result has that of a parameter."""
+
+    param: torch.nn.Parameter
+    slot: Slot
+    begin: int
+    end: int
+
+    @property
+    def elements(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def padded(self) -> int:
+        """The number of elements that the local engine lets it begin a range with."""
+        return -(-self.elements // _GRAIN) * _GRAIN
+
+
+class Unpublished:
+    """The parameters whose `ds_tensor` does not hold the last step's result yet."""
+
+    def __init__(self, arena: FlatArena):
+        self._arena = arena
+        self._parts: dict[int, Part] = {}  # by ds_id
+        self._lock = threading.RLock()  # autograd's threads gather, too; and so may a signal handler
+
+    def set(self, parts: Iterable[Part]) -> None:
+        self._parts = {part.param.ds_id: part for part in parts}
+        for part in self._parts.values():
+            part.param.zf_unpublished = self
+
+    def publish(self, params: Iterable[torch.nn.Parameter]) -> None:
+        """Gives those of these parameters their results that are not published, and waits for each."""
+        with self._lock, torch.no_grad():
+            for param in params:
+                part = self._parts.get(param.ds_id)
+                if part is not None:
+                    self._arena.wait_piece(part.slot, part.begin, part.elements)
+                    param.ds_tensor.data.copy_(_result_of(part.slot)[part.begin:part.end])
+                    self._parts.pop(param.ds_id, None)
+
+    def publish_all(self, timeout: float | None = None) -> None:
+        self.publish([part.param for part in list(self._parts.values())])
+
+
+class Persistent:
+    """Steps the persistent parameters ahead: ZeRO gathers them at the end of step(), from places all over a partition.
+
+    They are few elements. Copies of them are stepped in this process, with the bits that zf-optimizer will have."""
+
+    def __init__(self, parts: dict[int, list[Part]], params: Sequence[torch.nn.Parameter], groups: Sequence[Group]):
+        """parts: of all slots, by their index. params: those that are persistent. groups: of the arena."""
+        persistent = {id(param) for param in params}
+        found = {index: [part for part in each if id(part.param) in persistent] for index, each in parts.items()}
+        few = _elements(found) <= PERSISTENT_SHARE * _elements(parts)
+        self._parts = found if few else {index: [] for index in parts}
+        self._groups = groups
+
+    def results(self, noted: Sequence[Noted]) -> list[tuple[Part, torch.Tensor]]:
+        """Returns what steps that were noted will give them."""
+        return [result for slot, scalars in noted if self._parts[slot.index] for result in self._step(slot, scalars)]
+
+    def _step(self, slot: Slot, scalars: Scalars) -> Iterable[tuple[Part, torch.Tensor]]:
+        parts, shape = self._parts[slot.index], self._groups[slot.index]
+        arrays = [torch.cat([torch.nn.functional.pad(source[part.begin:part.end], (0, part.padded - part.elements))
+                             for part in parts]) for source in (slot.master.detach(), slot.grads[0], *slot.moments)]
+        begins = list(itertools.accumulate((part.padded for part in parts), initial=0))
+        master, gradient, first, second = (each.data_ptr() for each in arrays)
+        tensor = abi.Tensor(p=master, g=gradient, state=(first, second), elements=begins[-1], grad_type=abi.F32,
+                            format=STATE_FORMATS[shape.state_format])
+        ranges = [abi.Range(0, begin, shape.first_element + part.begin) for begin, part in zip(begins, parts)]
+        count = ctypes.c_float()
+        local_calls.engine().step(array("Q", bytes(tensor)), [scalars], array("Q", [ctypes.addressof(count)]),
+                                  begins[-1], torch.get_num_threads(), array("Q", b"".join(map(bytes, ranges))))
+        result = arrays[0].to(_result_of(slot).dtype)
+        return [(part, result[begin:begin + part.elements]) for begin, part in zip(begins, parts)]
+
+
+def refusal(zero: Any) -> str:
+    """Returns why the step of an optimizer of stage 3 cannot run beside the next forward; "" if it can."""
+    from deepspeed.runtime.zero.partition_parameters import Init
+
+    missing = [name for owner, names in ((zero, NEEDED), (Init, (_AVAILABLE,)), (_coordinator_of(zero), (_BUCKET,)))
+               for name in names if not hasattr(owner, name)]
+    if missing:
+        return f"this DeepSpeed has no {missing[0]} where it is expected"
+    return "ZeRO-3's weights are on NVMe" if any(flat is None for flat in zero.fp16_partitioned_groups_flat) else ""
+
+
+def make_exact(zero: Any, arena: FlatArena) -> None:
+    """Lets ZeRO's step() end when all is handed over, and each gather wait for what it reads."""
+    slots = [arena.slot_of(partition) for partition in zero.fp32_partitioned_groups_flat]
+    parts = {slot.index: _parts_of(zero, sub_group, slot) for sub_group, slot in enumerate(slots) if slot is not None}
+    unpublished = Unpublished(arena)
+    persistent = Persistent(parts, zero.persistent_parameters, arena.runtime.groups)
+    arena.publish = unpublished.publish_all
+
+    def hand_over() -> None:
+        noted = arena.noted()
+        if not noted:
+            return
+        ahead = persistent.results(noted)
+        has = {part.param.ds_id for part, _ in ahead}
+        try:
+            unpublished.set(part for slot, _ in noted for part in parts[slot.index] if part.param.ds_id not in has)
+            arena.hand_over(lambda slot: slot.index)
+        except BaseException:
+            if not arena.handed_over():
+                unpublished.set([])
+            raise
+        with torch.no_grad():
+            for part, result in ahead:
+                part.param.ds_tensor.data.copy_(result)
+
+    reassign = zero._reassign_or_swap_out_partitioned_parameters
+
+    @functools.wraps(reassign)
+    def reassign_later(sub_group: int) -> None:
+        if slots[sub_group] is None or not arena.is_beside:
+            reassign(sub_group)
+        else:
+            zero._unflatten_partitioned_parameters(sub_group)
+
+    zero._reassign_or_swap_out_partitioned_parameters = reassign_later
+    wrap(zero, ("_post_step",), hand_over)  # it gathers the persistent parameters
+    wrap(zero, ("partition_grads", "_offload_grad_partition_at_boundary"), arena.wait)
+    make_beside(zero, arena, lambda: _reads_are_seen(zero), hand_over)
+    _cut_prefetch(zero, arena)
+    _let_gathers_wait()
+
+
+def _reads_are_seen(zero: Any) -> bool:
+    """Returns whether all gathers are DeepSpeed's in Python. DeepCompile takes its hooks away."""
+    if getattr(zero, "_grad_acc_hooks", True) or getattr(zero, "_leaf_module_hooks", True):
+        return True
+    say_once("the model is compiled by DeepCompile, which reads weights unseen: training waits for each step")
+    return False
+
+
+def _result_of(slot: Slot) -> torch.Tensor:
+    return slot.master if slot.result is None else slot.result
+
+
+def _elements(parts: dict[int, list[Part]]) -> int:
+    return sum(part.elements for each in parts.values() for part in each)
+
+
+def _coordinator_of(zero: Any) -> Any:
+    return zero.parameter_offload.get_param_coordinator()
+
+
+def _parts_of(zero: Any, sub_group: int, slot: Slot) -> list[Part]:
+    parts, begin = [], 0
+    for param, partition in zip(zero.fp16_groups[sub_group], zero.fp16_partitioned_groups[sub_group]):
+        parts.append(Part(param, slot, begin, begin + partition.ds_numel))
+        begin += partition.ds_numel
+    return parts
+
+
+def _let_gathers_wait() -> None:
+    """Lets each gather of this process publish what it reads first; and so does an engine that takes a model over."""
+    from deepspeed.runtime.zero.partition_parameters import Init
+    from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3
+
+    _publish_before(Init, _AVAILABLE, lambda params: params)
+    _publish_before(DeepSpeedZeroOptimizer_Stage3, _TAKES_OVER,
+                    lambda groups: (param for group in groups for param in group["params"]))
+
+
+def _publish_before(owner: type, name: str, params_of: Callable[[Any], Iterable[torch.nn.Parameter]]) -> None:
+    function = getattr(owner, name)
+    if hasattr(function, "zf_publishes"):
+        return
+
+    @functools.wraps(function)
+    def publish_first(self: Any, given: Any) -> Any:
+        params = list(params_of(given))
+        for unpublished in {param.zf_unpublished for param in params if hasattr(param, "zf_unpublished")}:
+            unpublished.publish(params)
+        return function(self, given)
+
+    publish_first.zf_publishes = True  # type: ignore[attr-defined]
+    setattr(owner, name, publish_first)
+
+
+def _cut_prefetch(zero: Any, arena: FlatArena) -> None:
+    """Makes gathers ahead small from a step to the backward after it. All ranks do the same then: no time decides."""
+    coordinator = _coordinator_of(zero)
+    whole = getattr(coordinator, _BUCKET)
+    elements = sum(param.ds_numel for group in zero.fp16_groups for param in group)
+    fetch = coordinator.fetch_sub_module
+
+    @functools.wraps(fetch)
+    def fetch_sub_module(module: Any, forward: bool) -> None:
+        if not forward:
+            setattr(coordinator, _BUCKET, whole)
+        fetch(module, forward)
+
+    def cut() -> None:
+        if arena.is_beside:
+            setattr(coordinator, _BUCKET, min(whole, elements // PREFETCHES))
+
+    coordinator.fetch_sub_module = fetch_sub_module
+    wrap(zero, ("_post_step",), lambda: None, cut)
