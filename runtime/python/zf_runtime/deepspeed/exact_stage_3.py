@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 class Unpublished:
-    """The parameters whose `ds_tensor` does not hold the last step's result yet."""
+    """The parameters with a `ds_tensor` that does not hold the last step's result yet."""
 
     def __init__(self, arena: FlatArena):
         self._arena = arena
