@@ -41,7 +41,7 @@ PYTHON_USERS = {
     "backward": {"frameworks.backward"},
     "overlap": {"frameworks.overlap"},
     "optim": {"frameworks.example", "frameworks.torch_page"},
-    "deepspeed": {"frameworks.deepspeed", "frameworks.package"},
+    "deepspeed": {"frameworks.deepspeed", "frameworks.exact_stage_3", "frameworks.package"},
 }
 
 # What other files reach; the first pattern counts. {1} is what stands in the place of the first *.

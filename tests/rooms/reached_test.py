@@ -32,7 +32,7 @@ class Reached(unittest.TestCase):
     def test_a_module_of_the_python_package_reaches_the_frameworks_that_use_it(self):
         self.assertEqual(reached.labels_of(["runtime/python/zf_runtime/optim/overlap/turn.py"]) & {
             "python", "frameworks.overlap", "frameworks.deepspeed", "frameworks.record", "homes"},
-            {"python", "frameworks.overlap"})
+            {"python", "frameworks.overlap", "frameworks.deepspeed"})
 
     def test_a_test_reaches_itself_and_a_helper_its_folder(self):
         self.assertEqual(reached.labels_of(["tests/cli/tune_test.py"]), {"cli.tune", "smoke"})
