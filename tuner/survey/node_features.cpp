@@ -78,7 +78,7 @@ std::string feature_lines(const Survey& survey, const NodeFeatures& present) {
   std::string lines;
   for (const auto& [features, names] : changed)
     lines += format_text("scontrol update NodeName={} AvailableFeatures={}\n", folded_names(names), features);
-  lines += "# In slurm.conf, so that a restart of slurmctld keeps them:\n";
+  lines += "# Add to the nodes' own lines in slurm.conf, so that a restart of slurmctld keeps them:\n";
   for (const auto& [features, names] : all)
     lines += format_text("# NodeName={} Feature={}\n", folded_names(names), features);
   return lines;

@@ -31,7 +31,7 @@ TEST(NodeFeatures, KeepThoseOfOthersAndReplaceOurs) {
   EXPECT_EQ(feature_lines(survey, present),
             "scontrol update NodeName=n4 AvailableFeatures=\n"
             "scontrol update NodeName=n[1-2] AvailableFeatures=ib,zf-0123456789abcdef\n"
-            "# In slurm.conf, so that a restart of slurmctld keeps them:\n"
+            "# Add to the nodes' own lines in slurm.conf, so that a restart of slurmctld keeps them:\n"
             "# NodeName=n[1-2] Feature=ib,zf-0123456789abcdef\n"
             "# NodeName=n3 Feature=zf-0123456789abcdef\n"
             "# NodeName=n5 Feature=zf-tools\n");
