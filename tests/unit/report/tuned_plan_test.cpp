@@ -78,7 +78,7 @@ TEST(Tuning, ASimulatedMachineSaysWhatItWasComparedWith) {
                                     {})
         .warnings.at(1);
   };
-  EXPECT_THAT(second_warning("epyc-7742-8gpu-nps1.json"), HasSubstr("5 of 6 signs right"));
+  EXPECT_THAT(second_warning("epyc-7742-8gpu-nps1.json"), HasSubstr("6 of 6 signs right"));
   EXPECT_THAT(second_warning("cloud-2vcpu.json"), HasSubstr("no public measurement"));
 }
 
