@@ -70,8 +70,9 @@ class OpenMpi(CommandTest):
                                         "plans", "--", "--ranks", "1", "--params", "1M", "--budget", "300ms"))
         self.assert_exit(result, DONE)
         self.assertIn("2 nodes of 1 class answered\n", result.stdout)
-        self.assertRegex(result.stdout, r"[0-9a-f]{16}: was tuned on h2\n$")
-        self.assertEqual(self.read_plan(*(self.folder / "plans").glob("*.json"))["made"]["host"], "h2")
+        # One that measured no bandwidth, since others used its CPUs, is not the most typical.
+        on, = re.findall(r"[0-9a-f]{16}: was tuned on (h[23])\n$", result.stdout)
+        self.assertEqual(self.read_plan(*(self.folder / "plans").glob("*.json"))["made"]["host"], on)
 
     def names(self) -> list[str]:
         return sorted(json.loads(file.read_text())["name"] for file in (self.folder / "DIR").glob("*.json"))
