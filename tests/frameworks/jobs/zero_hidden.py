@@ -3,7 +3,7 @@ sleep, as those of a GPU would leave the CPUs.
 
 forward takes --forward times the optimizer's step, and backward twice as long. Says per turn {"wait": seconds per
 iteration, "exact": the same}, and last {"step_s": the optimizer's step, "ratio": exact / wait, "model": the same by
-docs/tuning.md, "reached": model / exact, "order": whether forward reads the parameters in the order of the partition}.
+docs/tuning.md, "reached": model / exact}.
 The ratios are medians over the turns."""
 
 import argparse
