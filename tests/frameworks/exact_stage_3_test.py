@@ -62,6 +62,8 @@ class ExactStage3(FrameworkTest):
     def compare(self, said: list[dict]):
         for each in said:
             self.assert_same_bits(each)
+            if each["case"].get("kills"):
+                self.assertGreater(each["restarts"], 0, "no kill has met the optimizer process")
             if each["case"].get("hold_ms") and each["case"].get("persist", 200) == 200:
                 self.assertGreater(each["beside"], 0, f"step() has waited: {each['case']}")
 
@@ -75,6 +77,7 @@ class ExactStage3(FrameworkTest):
             HELD | {"dtype": "fp32", "frozen": "weights", "blocks": 1, "sometimes": [1], "hold_ms": 60},
             HELD | {"dtype": "bf16", "sometimes": [1], "do": ["refresh", "save_16bit"]},
             HELD | {"dtype": "bf16", "persist": 100_000, "do": ["alone", "persistent"]},
+            {"dtype": "bf16", "handler": "state_dict", "steps": 8}, {"dtype": "fp32", "handler": "gather", "steps": 8},
             {"dtype": "bf16", "kills": True, "steps": 8}]))
 
     def test_two_ranks_have_the_same_bits(self):

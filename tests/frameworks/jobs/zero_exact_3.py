@@ -4,7 +4,8 @@ mode exact. Between steps it does what a program may do.
 Says per case: {"case": {...}, "own": [facts], "exact": [facts], "differ": elements of weights, masters and moments,
 "restarts": N, "beside": how many steps were not done when step() returned}. Facts are losses and digests of what was
 read; equal means equal in every bit. Reads the cases from the file in ZERO_CASES: objects like DEFAULTS. With "hold_ms"
-the optimizer process stands still for up to so many milliseconds in each step: what does not wait reads old weights."""
+the optimizer process stands still for up to so many milliseconds in each step: what does not wait reads old weights.
+"handler" is what a signal handler does last before each step is handed over: "state_dict" or "gather"."""
 
 import contextlib
 import json
@@ -38,7 +39,7 @@ get_accelerator().is_fp16_supported = lambda: True  # PyTorch's CPU kernels have
 DEFAULTS = zero_pairs.DEFAULTS | {
     "stage": 3, "steps": 12, "persist": 200, "offload_param": False, "frozen": False, "tied": False, "external": False,
     "reentrant": None, "do": [], "random": None, "hold_ms": 0, "bucket": 5000, "resume": False, "engines": 1,
-    "overflows": [], "kills": False, "hpz": False, "state": None, "reference": "own"}
+    "overflows": [], "kills": False, "handler": None, "hpz": False, "state": None, "reference": "own"}
 
 
 class Outer(torch.nn.Module):
@@ -263,6 +264,21 @@ def hold(arena, case, stopped: list[int]):
     arena.runtime.submit = submit_held
 
 
+def interrupt(engine, arena, what: str):
+    """Reads the state or the weights where a signal handler may run last before a step is handed over."""
+    submit = arena.runtime.submit
+
+    def submit_behind_a_handler(*args, **keywords):
+        if what == "gather":
+            with GatheredParameters(params_of(engine)):
+                pass
+        else:
+            engine.optimizer.state_dict()
+        return submit(*args, **keywords)
+
+    arena.runtime.submit = submit_behind_a_handler
+
+
 def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]:
     install(case, kind)
     engines = [make_engine(case | {"width": case["width"] // (1 + number)}) for number in range(case["engines"])]
@@ -272,6 +288,8 @@ def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]
         if arena is not None:
             if case["hold_ms"] or case["kills"]:
                 hold(arena, case, stopped)
+            if case["handler"]:
+                interrupt(engine, arena, case["handler"])
             count_steps_beside(engine, arena, beside)
     actions = Actions(folder)
     facts = []

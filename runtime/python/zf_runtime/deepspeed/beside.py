@@ -36,6 +36,13 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
     zero.step = step_beside
 
 
+def has_hooks(of_optimizer: Any) -> bool:
+    """Returns whether hooks follow the optimizer's step, its own or those of all: they may read what they like."""
+    from torch.optim.optimizer import _global_optimizer_post_hooks  # older PyTorch has none, and no mode exact
+
+    return bool(of_optimizer or _global_optimizer_post_hooks)
+
+
 def all_ranks_can(zero: Any, can: bool) -> bool:
     """Returns whether all ranks have an arena. All of them call it."""
     if torch.distributed.get_world_size(zero.dp_process_group) == 1:

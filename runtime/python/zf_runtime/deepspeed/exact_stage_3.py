@@ -21,7 +21,7 @@ from ..native import abi, local_calls
 from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
 from .arena import FlatArena, Noted, Slot
-from .beside import make_beside
+from .beside import has_hooks, make_beside
 from .messages import say_once
 from .waiting import wrap
 
@@ -70,17 +70,30 @@ class Unpublished:
             part.param.zf_unpublished = self
 
     def publish(self, params: Iterable[torch.nn.Parameter]) -> None:
-        """Gives those of these parameters their results that are not published, and waits for each."""
+        """Gives those of these parameters their results that are not published, and waits for each. A signal handler
+        may come here before the step is handed over: its results are published later."""
         with self._lock, torch.no_grad():
-            for param in params:
-                part = self._parts.get(param.ds_id)
-                if part is not None:
+            parts = [part for param in params if (part := self._parts.get(param.ds_id)) is not None]
+            handed_over = self._arena.handed_over() if parts else []
+            for part in parts:
+                if part.slot in handed_over:
                     self._arena.wait_piece(part.slot, part.begin, part.elements)
-                    param.ds_tensor.data.copy_(_result_of(part.slot)[part.begin:part.end])
-                    self._parts.pop(param.ds_id, None)
+                    self.give(part, _result_of(part.slot)[part.begin:part.end])
 
     def publish_all(self, timeout: float | None = None) -> None:
         self.publish([part.param for part in list(self._parts.values())])
+
+    def give(self, part: Part, result: torch.Tensor) -> None:
+        """Gives a parameter its result."""
+        part.param.ds_tensor.data.copy_(result)
+        self._parts.pop(part.param.ds_id, None)
+
+    def forget(self, parts: Iterable[Part]) -> None:
+        """Lets go of the arena, which parameters would keep as long as the model lives."""
+        self._parts = {}
+        for part in parts:
+            if getattr(part.param, "zf_unpublished", None) is self:
+                del part.param.zf_unpublished
 
 
 class Persistent:
@@ -134,15 +147,15 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
     unpublished = Unpublished(arena)
     persistent = Persistent(parts, zero.persistent_parameters, arena.runtime.groups)
     arena.publish = unpublished.publish_all
+    arena.at_end = lambda: unpublished.forget(part for each in parts.values() for part in each)
 
     def hand_over() -> None:
         noted = arena.noted()
         if not noted:
             return
         ahead = persistent.results(noted)
-        has = {part.param.ds_id for part, _ in ahead}
         try:
-            unpublished.set(part for slot, _ in noted for part in parts[slot.index] if part.param.ds_id not in has)
+            unpublished.set(part for slot, _ in noted for part in parts[slot.index])
             arena.hand_over(lambda slot: slot.index)
         except BaseException:
             if not arena.handed_over():
@@ -150,13 +163,13 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
             raise
         with torch.no_grad():
             for part, result in ahead:
-                part.param.ds_tensor.data.copy_(result)
+                unpublished.give(part, result)
 
     reassign = zero._reassign_or_swap_out_partitioned_parameters
 
     @functools.wraps(reassign)
     def reassign_later(sub_group: int) -> None:
-        if slots[sub_group] is None or not arena.is_beside:
+        if slots[sub_group] is None or not (arena.is_beside and arena.is_open):
             reassign(sub_group)
         else:
             zero._unflatten_partitioned_parameters(sub_group)
@@ -164,8 +177,9 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
     zero._reassign_or_swap_out_partitioned_parameters = reassign_later
     wrap(zero, ("_post_step",), hand_over)  # it gathers the persistent parameters
     wrap(zero, ("partition_grads", "_offload_grad_partition_at_boundary"), arena.wait)
-    make_beside(zero, arena, lambda: _reads_are_seen(zero), hand_over)
-    _cut_prefetch(zero, arena)
+    hooks = zero.optimizer._optimizer_step_post_hooks
+    make_beside(zero, arena, lambda: not has_hooks(hooks) and _reads_are_seen(zero), hand_over)
+    _cut_prefetch(zero)
     _let_gathers_wait()
 
 
@@ -223,8 +237,9 @@ def _publish_before(owner: type, name: str, params_of: Callable[[Any], Iterable[
     setattr(owner, name, publish_first)
 
 
-def _cut_prefetch(zero: Any, arena: FlatArena) -> None:
-    """Makes gathers ahead small from a step to the backward after it. All ranks do the same then: no time decides."""
+def _cut_prefetch(zero: Any) -> None:
+    """Makes gathers ahead small from a step to the backward after it. All ranks do the same: neither time decides, nor
+    whether the step of a rank runs beside."""
     coordinator = _coordinator_of(zero)
     whole = getattr(coordinator, _BUCKET)
     elements = sum(param.ds_numel for group in zero.fp16_groups for param in group)
@@ -237,8 +252,7 @@ def _cut_prefetch(zero: Any, arena: FlatArena) -> None:
         fetch(module, forward)
 
     def cut() -> None:
-        if arena.is_beside:
-            setattr(coordinator, _BUCKET, min(whole, elements // PREFETCHES))
+        setattr(coordinator, _BUCKET, min(whole, elements // PREFETCHES))
 
     coordinator.fetch_sub_module = fetch_sub_module
     wrap(zero, ("_post_step",), lambda: None, cut)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.optim.optimizer import _global_optimizer_post_hooks
 
 from ..errors import ZfError
 from ..optim.overlap import compiled, graphs
@@ -22,7 +21,7 @@ from ..optim.overlap.gates import Order, is_closed_to_us
 from ..optim.overlap.reads import Reads
 from ..optim.tensors.streams import REACHED, device_of
 from .arena import FlatArena
-from .beside import make_beside
+from .beside import has_hooks, make_beside
 from .messages import say_once
 from .publisher import Piece, Publisher, Turn
 from .ranges import Ranges, Weight
@@ -122,7 +121,7 @@ class NextForward:
         compiled, and hooks behind the optimizer's step may read what they like."""
         if self._thread != threading.get_ident() or torch._C._current_graph_task_id() != -1:
             return False
-        if self._hooks or _global_optimizer_post_hooks:
+        if has_hooks(self._hooks):
             return False
         if compiled.has_compiled():
             say_once("mode \"exact\" with torch.compile: what it has compiled reads unseen, so each step is waited for")

@@ -45,8 +45,9 @@ class CopyOut:
 
     @property
     def _is_published(self) -> bool:
-        """Whether a thread copies it to the model: see publisher.py."""
-        return self._arena.mode == "exact" and self._arena.is_open
+        """Whether a thread copies it to the model: see publisher.py. What is stepped at once is copied here, too, since
+        the step may be interrupted before that thread gets it."""
+        return self._arena.is_beside and self._arena.is_open
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), keywords: Any = None) -> Any:
