@@ -19,10 +19,12 @@ ENGINE = """#!/bin/bash
 echo "$1" >>started
 [[ ! -e fail-$1 ]] || exit "$(cat "fail-$1")"
 [[ ! -e hang-$1 ]] || exec sleep 60
+[[ ! -e interrupted-$1 ]] || cut=$1
 [[ ! -e nothing-$1 ]] || exit 0
 eval "set -- $1 $2"
 node=$1; shift 4 # zf-tune tune -q
 set -- "$ZF_TUNE" plan -q --topology "$(cat "machine-$node")" "$@"
+[[ -z ${cut:-} ]] || { "$@"; echo '{"schema":"zf-samples/5"}' >"${*: -3:1}.samples.jsonl"; exit 143; }
 [[ -e far-$node ]] || exec "$@"
 # What runs on another host does not end with its ssh.
 setsid bash -c 'for i in {1..600}; do [[ ! -e go ]] || exec "$@"; sleep 0.1; done' - "$@" &
@@ -194,6 +196,26 @@ class Survey(CommandTest):
         (self.folder / "fail-a1").unlink()
         self.tune()
         self.assertEqual((self.started(), len(self.plans())), (["a1", "a1", "b1"], 2))
+
+    def test_class_that_was_interrupted_on_its_node_is_tuned_again(self):
+        """zf-tune tune writes the plan so far then, and ends with 143. Its samples go on."""
+        self.prepare_engine()
+        (self.folder / "interrupted-a1").touch()
+        self.assertIn("3b42bec7c7f5c3be: a1 ended with status 143; see ", self.tune(RUNTIME_ERROR))
+        samples = self.folder / "plans/.3b42bec7c7f5c3be.json.new.samples.jsonl"
+        self.assertTrue(samples.with_name(".3b42bec7c7f5c3be.json.new").exists() and samples.exists())
+        (self.folder / "interrupted-a1").unlink()
+        self.assertIn("3b42bec7c7f5c3be: was tuned on a1\n", self.tune())
+        self.assertEqual(self.started(), ["a1", "a1", "b1"])
+
+    def test_log_that_cannot_be_written_leaves_no_mark(self):
+        self.prepare_engine()
+        (self.folder / "plans").mkdir()
+        log = self.folder / "plans/3b42bec7c7f5c3be.log"
+        log.symlink_to("elsewhere")
+        self.assertIn("3b42bec7c7f5c3be.log: ", self.tune(RUNTIME_ERROR))
+        log.unlink()
+        self.assertIn("3b42bec7c7f5c3be: was tuned on a1\n", self.tune())
 
     def test_class_with_a_lost_connection_is_not_started_again(self):
         """ssh ends with 255 then, and zf-tune may still run on the node."""

@@ -119,6 +119,13 @@ std::filesystem::path sample_file_of(const std::filesystem::path& plan) {
   return plan.string() + ".samples.jsonl";
 }
 
+bool was_interrupted(const std::filesystem::path& plan) {
+  std::error_code unknown;
+  const std::filesystem::path file = sample_file_of(plan);
+  if (!std::filesystem::exists(file, unknown)) return false;
+  return !read_text_file(file).ends_with(std::string(kSweepDone) + "\n");
+}
+
 bool can_continue(const std::filesystem::path& file, const std::string& header) {
   try {
     const auto recorded = recorded_sweep(read_text_file(file), file.string(), header);

@@ -27,6 +27,10 @@ std::string sample_file_header(const MachineClass& machine, const Allocation& al
 /// Returns the path of a plan's sample file: plan.json.samples.jsonl beside plan.json.
 std::filesystem::path sample_file_of(const std::filesystem::path& plan);
 
+/// Returns whether the sweep of this plan was interrupted, or still runs: its samples have no last line.
+/// False if the plan has no sample file.
+bool was_interrupted(const std::filesystem::path& plan);
+
 /// Tells whether a RecordingMeter with this header would answer a round from this file. False also if the
 /// file cannot be read.
 bool can_continue(const std::filesystem::path& file, const std::string& header);

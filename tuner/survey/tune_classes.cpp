@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "children/run_command.hpp"
 #include "ipc/child.hpp"
+#include "measure/sample_file.hpp"
 #include "os/file.hpp"
 #include "os/host_name.hpp"
 #include "os/standard_streams.hpp"
@@ -51,8 +52,9 @@ bool make_mark(const ClassTuning& tuning) {
   if (error == EEXIST) return false;
   const std::string text = format_text("{} {} {}", host_name(), ::getpid(), tuning.node);
   if (error == 0) error = write_all_at(file.get(), 0, std::as_bytes(std::span(text)));
-  if (error != 0) throw_errno(error, tuning.mark().string());
-  return true;
+  if (error == 0) return true;
+  if (file.valid()) ::unlink(tuning.mark().c_str());  // nothing is started
+  throw_errno(error, tuning.mark().string());
 }
 
 std::string text_of_mark(const ClassTuning& tuning) {
@@ -71,7 +73,8 @@ class OneTuning {
   /// Returns whether the class has its plan. Prints a line.
   bool run() const {
     try {
-      if (is_there(tuning_.fresh())) return take_plan("was made by an earlier run");
+      if (is_there(tuning_.fresh()) && !was_interrupted(tuning_.fresh()))
+        return take_plan("was made by an earlier run");
       if (!make_mark(tuning_)) {
         say(format_text("may still be tuned by another run ({}); if it is not, remove {}",
                         text_of_mark(tuning_), tuning_.mark().string()));
@@ -97,7 +100,12 @@ class OneTuning {
   bool start() const {
     const FileDescriptor log(
         ::open(tuning_.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-    if (!log.valid()) throw_errno(errno, tuning_.log().string());
+    if (!log.valid()) {
+      const int error = errno;
+      remove_mark();
+      throw_errno(error, tuning_.log().string());
+    }
+    ::unlink(tuning_.fresh().c_str());  // of an interrupted sweep: its samples go on
     say("tuning " + tuning_.node);
     const CommandEnd end = run_command(tuning_.command, std::numeric_limits<Nanoseconds>::max(), stop_,
                                        [&](std::string_view line) {
@@ -139,7 +147,10 @@ class OneTuning {
 
   /// Takes the plan that the node has written, unless another run was faster.
   bool take_plan(std::string_view how) const {
-    if (is_there(tuning_.plan)) return true;
+    if (is_there(tuning_.plan)) {
+      say("has a plan of another run");
+      return true;
+    }
     const Plan plan = load_plan(tuning_.fresh());
     const std::string name = tuning_.plan.stem().string();
     const bool by_places = name.find('+') != std::string::npos;
@@ -152,8 +163,7 @@ class OneTuning {
     std::error_code error;
     std::filesystem::rename(tuning_.fresh(), tuning_.plan, error);
     if (error) throw_errno(error.value(), tuning_.plan.string());
-    std::filesystem::remove(tuning_.fresh().string() + ".samples.jsonl",
-                            error);  // else the next tuning goes on there
+    std::filesystem::remove(sample_file_of(tuning_.fresh()), error);
     remove_mark();
     say(how);
     return true;
