@@ -187,7 +187,8 @@ class Killed(Case):
         optimizer.synchronize()
         restarts = optimizer.runtime.stats().restarts
         print(f"{kills} kills, {restarts} restarts")
-        self.assertGreater(restarts, 0.9 * kills)
+        # Nothing restarts after the last kill if its step was done.
+        self.assertGreaterEqual(restarts, 0.9 * kills - 1)
 
 
 if __name__ == "__main__":

@@ -157,7 +157,8 @@ def killed(_):
             results.append([*found, *bits_of(model, optimizer)])
             if mode == "exact":
                 restarts = optimizer.runtime.stats().restarts
-                assert restarts > 0.9 * kills, f"{restarts} restarts of {kills} kills"
+                # Nothing restarts after the last kill if its step was done.
+                assert restarts >= 0.9 * kills - 1, f"{restarts} restarts of {kills} kills"
     assert not differing(*results), differing(*results)
 
 
