@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compare/statistics.hpp"
@@ -71,6 +72,22 @@ std::vector<SweepVisit> visits_of(const Evidence& evidence, const Schedule& sche
   for (const auto& [key, values] : samples)
     visits.push_back({key.second, key.first, period_of_visit(values, schedule), values});
   return visits;
+}
+
+SplitTimes undisturbed_times(const Evidence& evidence, int id, const Schedule& schedule) {
+  std::vector<SplitSample> samples;
+  std::set<int> rounds;  // a round has at most one visit of a candidate
+  for (const Sample& sample : evidence.samples) {
+    if (sample.candidate != id) continue;
+    samples.push_back(sample.times);
+    rounds.insert(sample.round);
+  }
+  const std::size_t count = samples.size();
+  const std::size_t at = count < Meter::kMinSamples ? 0 : rounds.size() == 1 ? count / 4 : (count - 1) / 2;
+  auto [trainings, steps] = sides_of(samples);
+  std::sort(trainings.begin(), trainings.end());
+  std::sort(steps.begin(), steps.end());
+  return {period_of(trainings[at], steps[at], schedule), trainings[at], steps[at]};
 }
 
 std::size_t count_periods(const Evidence& evidence, int id, VisitsOf which) {

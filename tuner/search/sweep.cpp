@@ -13,6 +13,7 @@
 #include "engine/working_set.hpp"
 #include "search/candidates.hpp"
 #include "search/contest.hpp"
+#include "search/period_levels.hpp"
 #include "text/units.hpp"
 
 namespace zf {
@@ -112,31 +113,12 @@ class Sweep {
   /// budget is.
   void explore() { visit_all(control_splits(homes_, limits_.shared_pools)); }
 
-  /// Returns what forecasts begin with: both sides, and the period that they make. Of one visit the lower
-  /// quartile counts: where outliers are frequent, one visit in twenty has one in its median, on the side
-  /// that the other one hides, and no larger pool seems promising. (With medians, 95 % of sweeps of such a
-  /// machine lose up to 7.0 instead of 2.3 %.) Of the three samples of a hopeless visit the shortest times
-  /// count, of several visits the medians. The row's sides are not used: they are scaled to the period, and
-  /// what noise adds to that would hide which side is the longer one.
+  /// Returns what forecasts begin with. The row's sides are not used: they are scaled to the period, and what
+  /// noise adds to that would hide which side is the longer one.
   TriedSplit tried_split(const CandidateEvidence& candidate) const {
-    std::vector<double> steps;
-    std::vector<double> trainings;
-    for (const Sample& sample : result_.evidence.samples) {
-      if (sample.candidate != candidate.id) continue;
-      steps.push_back(static_cast<double>(sample.times.step_ns));
-      trainings.push_back(static_cast<double>(sample.times.training_ns));
-    }
-    const std::size_t count = steps.size();
-    const bool of_one_visit = count <= static_cast<std::size_t>(limits_.samples_per_visit);
-    const std::size_t at = count < Meter::kMinSamples ? 0 : of_one_visit ? count / 4 : (count - 1) / 2;
-    const auto undisturbed = [at](std::vector<double>& times) {
-      std::sort(times.begin(), times.end());
-      return times[at];
-    };
-    const double step = undisturbed(steps);
-    const double training = undisturbed(trainings);
-    return {result_.splits[static_cast<std::size_t>(candidate.id)], step,
-            step * std::min(1.0, candidate.roofline_ratio), training, period_of(training, step, schedule_)};
+    const SplitTimes times = undisturbed_times(result_.evidence, candidate.id, schedule_);
+    return {result_.splits[static_cast<std::size_t>(candidate.id)], times.step,
+            times.step * std::min(1.0, candidate.roofline_ratio), times.training, times.period};
   }
 
   /// Visits promising splits beside the incumbent, within a round. Returns false if there are none.

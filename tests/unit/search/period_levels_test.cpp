@@ -39,6 +39,26 @@ TEST(PeriodOfVisit, TheErrorIsThatOfTheSideThatMakesThePeriod) {
   EXPECT_NEAR(period_of_visit(hidden, waits).error, 0.0831 * 100 / 600, 1e-4);
 }
 
+/// Returns visits of one candidate, each with the steps of a list, in rounds of their own.
+Evidence steps_of_visits(const std::vector<std::vector<Nanoseconds>>& visits) {
+  Evidence evidence;
+  for (std::size_t round = 0; round < visits.size(); ++round) {
+    for (const Nanoseconds step : visits[round])
+      evidence.samples.push_back({0, static_cast<int>(round), {.step_ns = step}});
+  }
+  return evidence;
+}
+
+TEST(UndisturbedTimes, OfOneVisitTheLowerQuartileCountsAndOfSeveralShortOnesTheMedian) {
+  const auto step = [](const std::vector<std::vector<Nanoseconds>>& visits) {
+    return undisturbed_times(steps_of_visits(visits), 0, kOverlap).step;
+  };
+  EXPECT_DOUBLE_EQ(step({{100, 110, 120, 130, 140, 150, 160, 170}}), 120);
+  EXPECT_DOUBLE_EQ(step({{100, 110, 120, 130}, {140, 150, 160, 170}}), 130)
+      << "two visits, with as many samples as one";
+  EXPECT_DOUBLE_EQ(step({{120, 110, 100}}), 100) << "a hopeless visit";
+}
+
 TEST(FittedTimes, MakeThePeriodWhateverTheDriftAndWhateverIsCopied) {
   // In the second round all takes 1.5 times as long. The copies of 20 stay as they are.
   const Schedule waits{.mode = Mode::wait, .update_interval = 2, .parameters_ns = 20};
