@@ -183,9 +183,9 @@ Tally tally_of(const std::string& half) {
   return tally;
 }
 
-// Wanted of comparisons: every sign (or a difference within 5 %, which --simulate calls none), and two thirds
-// of the gains. What the half that corrected the model does not reach is counted, so that it can only get
-// better. configs/measured/README.md says it in words, and each machine's `compared` to its users.
+// Wanted of comparisons: every sign that the spread of the reports shows, and two thirds of the gains. What
+// the half that corrected the model does not reach is counted, so that it can only get better.
+// configs/measured/README.md says it in words, and each machine's `compared` to its users.
 TEST(Measured, TheModelAgreesWithTheHalfThatCorrectedIt) {
   const Tally tally = tally_of("correct");
   EXPECT_EQ(tally.right_signs, tally.signs);
