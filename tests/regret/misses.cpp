@@ -39,16 +39,22 @@ std::vector<Miss> misses() {
   constexpr double kTailed = 0.05;
   constexpr double kSafer = 0.05;
   // Homes of 4 cores in two L3 groups, each with the bandwidth of one core: a pool must be spread.
-  std::vector<Miss> all = {{generated_case(777001, 17, Mode::exact), kCalm},
-                           {generated_case(777001, 46, Mode::exact), kCalm},
-                           {generated_case(999003, 4, Mode::overlap), kCalm},
-                           // Spread pools with idle cores, and a small pool of siblings.
-                           {generated_case(431911, 39, Mode::overlap), kCalm},
-                           {generated_case(431911, 98, Mode::overlap, 8), kCalm},
-                           {generated_case(650077, 41, Mode::overlap), kCalm},
-                           // Loses 2.9 %, since the rule takes a split that loses less if the job differs.
-                           {with_fp32_gradients(generated_case(650077, 41, Mode::overlap)), kSafer},
-                           {generated_case(650077, 65, Mode::overlap, 2), kCalm}};
+  std::vector<Miss> all = {
+      {generated_case(777001, 17, Mode::exact), kCalm},
+      {generated_case(777001, 46, Mode::exact), kCalm},
+      {generated_case(999003, 4, Mode::overlap), kCalm},
+      // Spread pools with idle cores, and a small pool of siblings.
+      {generated_case(431911, 39, Mode::overlap), kCalm},
+      {generated_case(431911, 98, Mode::overlap, 8), kCalm},
+      {generated_case(650077, 41, Mode::overlap), kCalm},
+      // Loses 2.9 %, since the rule takes a split that loses less if the job differs.
+      {with_fp32_gradients(generated_case(650077, 41, Mode::overlap)), kSafer},
+      {generated_case(650077, 65, Mode::overlap, 2), kCalm},
+      // Smaller pools, so that the training cores share fewer L3 groups with them.
+      {generated_case(431911, 72, Mode::overlap, 2), kCalm},
+      {generated_case(650077, 15, Mode::overlap), kCalm},
+      // The same, but only in runs where the split with idle cores is the safest one tried.
+      {generated_case(650077, 57, Mode::overlap, 2), kSafer}};
   const Case large = in_mode(large_case(), Mode::overlap, 1);
   for (const Case& one : {large, with_fp32_gradients(large)}) {
     for (const Tails& tails : kTails) all.push_back({with_tails(one, tails), kTailed});

@@ -10,6 +10,7 @@
 #include "../topology/make_topology.hpp"
 #include "homes/homes.hpp"
 #include "overlap.hpp"
+#include "search/families.hpp"
 
 namespace zf {
 namespace {
@@ -174,6 +175,18 @@ TEST(Candidates, TrainingCoresThatFreeAnL3GroupForThePoolAreTried) {
     return Sides{step, 95, rank.reserved_cores < 4 ? 104.0 : 90.0};
   });
   EXPECT_EQ(best_of(tried).split.label, "pool 8, spread, 4 reserved");
+}
+
+TEST(Candidates, WithASmallerPoolMoreCoresTrainInAsManyL3Groups) {
+  const auto homes = homes_on({.l3_per_node = 4, .cores_per_l3 = 3}, 1);
+  // Training cores hold up the pool in their L3 groups. One in a group is too few, and two leave one to it.
+  const auto tried = search(homes, [&](const Split& split) {
+    const RankSplit& rank = split.ranks[0];
+    const bool spread = split.shape.placement == Placement::spread && !rank.shared && rank.pool_cores >= 4;
+    const double step = spread ? 60 + 20 * mixed_l3_groups(homes, split) : 150 + 500.0 / rank.pool_cores;
+    return Sides{step, 60, rank.reserved_cores == 1 ? 85.0 : 60.0};
+  });
+  EXPECT_EQ(best_of(tried).split.label, "pool 4, spread, 2 reserved");
 }
 
 TEST(Candidates, TheSafestIsLookedForInAllFamilies) {
