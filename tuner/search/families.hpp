@@ -10,11 +10,11 @@
 namespace zf {
 
 /// How many times faster a family that was not tried could step than the fastest roofline loop so far:
-/// siblings and spread pools may use more of the memory's bandwidth. With 1, the first figure of `regret 5
-/// 50` (decision.hpp) rises from 1.36 to 1.63 %. If no such family is tried: 4.93, 1.74 and 0.99 %.
+/// siblings and spread pools may use more of the memory's bandwidth. With 1: 1.45, 1.71 and 0.33 %
+/// (decision.hpp says of what). If no such family is tried: 5.38, 1.47 and 1.03 %.
 inline constexpr double kFamilyGain = 1.3;
 
-/// A split that has been measured. Times are medians, but the period is without drift.
+/// A split that has been measured. Times are those of undisturbed_times() (period_levels.hpp).
 struct TriedSplit {
   Split split;
   double step_ns = 0;      ///< the optimizer's step

@@ -19,7 +19,8 @@
 namespace zf {
 namespace {
 
-// decision.hpp says what the figures are.
+// decision.hpp says what the figures are. Those of this file are of 2026-11-28, before the lower quartiles:
+// without a change they were 1.16, 1.69 and 0.26 %.
 
 /// How often a visit is repeated that is not believable. With 0: 1.16, 1.91 and 0.27 %.
 constexpr int kMaxRepeats = 2;

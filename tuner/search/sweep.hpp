@@ -23,7 +23,7 @@ struct SweepLimits {
   /// 0: 60 times as long as the first visit, at least 20 s and at most 10 minutes.
   Nanoseconds budget_ns = 0;
   double accuracy = kDefaultTie;  ///< smallest relative difference of periods that counts
-  /// With 4: 1.28, 2.97 and 0.32 % (decision.hpp says of what). With 16: 1.15, 1.89 and 0.26 %, in twice the
+  /// With 4: 1.28, 2.97 and 0.32 % (sweep.cpp says of what). With 16: 1.15, 1.89 and 0.26 %, in twice the
   /// time.
   int samples_per_visit = 8;
   int splits = 60;  ///< the largest number of splits that are measured
