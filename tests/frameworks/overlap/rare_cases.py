@@ -16,7 +16,7 @@ import exact
 import torch
 from exact import Case, batch, loss_of, make_model, pause, values_of
 from zf_runtime import ZfError
-from zf_runtime.optim.overlap import arena
+from zf_runtime.native import group
 from zf_runtime.optim.tensors import threads
 
 
@@ -138,7 +138,7 @@ class Rare(Case):
             torch.manual_seed(1)
             return torch.nn.Sequential(torch.nn.Linear(10, 300), torch.nn.Linear(300, 300), torch.nn.Linear(300, 7))
 
-        with unittest.mock.patch.object(arena, "PIECE_BYTES", 20_000):
+        with unittest.mock.patch.object(group, "PIECE_BYTES", 20_000):
             self.trained(model=model, clip_grad_norm=0.05)
             for dtype in (torch.bfloat16, torch.float16):
                 def loss(net, step, dtype=dtype):
@@ -176,7 +176,7 @@ class Rare(Case):
             torch.manual_seed(1)
             net = torch.nn.Sequential(torch.nn.Unflatten(1, (10, 1, 1)), torch.nn.Conv2d(10, 300, 3, padding=1),
                                       torch.nn.Conv2d(300, 70, 1), torch.nn.Flatten())
-            with unittest.mock.patch.object(arena, "PIECE_BYTES", 20_000):
+            with unittest.mock.patch.object(group, "PIECE_BYTES", 20_000):
                 optimizer = make(net.parameters(), lr=1e-3)
             for step in range(6):
                 if step in {2, 4}:

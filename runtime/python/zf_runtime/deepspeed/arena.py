@@ -15,15 +15,12 @@ from ..binding import moved_threads
 from ..errors import ZfWorkerDied
 from ..native import abi
 from ..native.cuda import HostRegistration
-from ..native.group import Group
+from ..native.group import Group, piece_bytes
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 MODES = ("wait", "exact", "late", "zenflow")
-#: In mode exact a step is done in pieces, which are waited for one by one.
-PIECE_BYTES = 2 << 20  # at least
-PIECES = 32  # at most
 #: What a partition's moments are called in the optimizer's state. ZenFlow has the second set.
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
 
@@ -123,7 +120,8 @@ class FlatArena:
                                 state_format=state, first_element=partition.first_element))
         self.mode = mode
         self.state = state
-        self.piece_bytes = options.get("chunk_bytes") or _piece_bytes(groups)  # of the result, in mode exact
+        #: In mode exact a step is done in pieces, which are waited for one by one: so many bytes of the result.
+        self.piece_bytes = options.get("chunk_bytes") or piece_bytes(sum(group.result_bytes for group in groups))
         if mode == "exact":
             options = {**options, "chunk_bytes": self.piece_bytes}
         self.runtime = Runtime(groups=groups, **options)
@@ -137,7 +135,8 @@ class FlatArena:
         self._handed_over = False  # a submission may be under way
         self._waiting = threading.RLock()  # one thread at a time may wait for the runtime
         self.is_beside = False  # mode exact: hand_over() follows the step that is running
-        self.publish: Callable[[float | None], None] = lambda timeout: None  # is called before all is waited for
+        self.publish: Callable[[], None] = lambda: None  # is called before all is waited for
+        self.follower: Any = None  # the thread that publishes steps, which ends before the runtime
         self.at_end: Callable[[], None] = lambda: None  # is called when all was waited for, for good
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # other code has written the masters since the last step
@@ -314,9 +313,10 @@ class FlatArena:
         self._buffer = buffer
 
     def wait(self, timeout: float | None = None) -> None:
-        """Waits until all that was submitted is done. Raises ZfTimeout after `timeout` seconds."""
+        """Waits until all that was submitted is done, and published in mode exact. Raises ZfTimeout after `timeout`
+        seconds, which only ZenFlow gives."""
         if self._handed_over:
-            self.publish(timeout)
+            self.publish()
             with self._waiting:
                 self.runtime.wait(timeout=timeout)
             self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
@@ -353,11 +353,6 @@ class FlatArena:
             if self.registration is not None:
                 self.registration.release()
             self.runtime.close()
-
-
-def _piece_bytes(groups: Sequence[Group]) -> int:
-    """Returns how many bytes of the result a piece has in mode exact."""
-    return max(PIECE_BYTES, sum(group.elements * (2 if group.copy_type else 4) for group in groups) // PIECES)
 
 
 def is_running(method: Any) -> bool:

@@ -123,8 +123,8 @@ def _announce_muon(zero: Any, note: str) -> bool:
 
 def finish(zero: Any, arena: FlatArena) -> None:
     """Pins the arena if there is a GPU, ends the optimizer process with the engine, and says what runs."""
-    close_with(zero, arena)
     note = pin(arena) if torch.cuda.is_initialized() else ""
+    close_with(zero, arena)
     say(describe(arena) + (f"; {note}" if note else ""))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..errors import ZfError
+from ..optim.tensors.threads import end_from_outside
 from .arena import FlatArena
 from .messages import say
 
@@ -25,7 +26,7 @@ def close_with(zero: Any, arena: FlatArena) -> None:
     destroy = getattr(zero, "destroy", None)
     if destroy is None:
         return
-    weakref.finalize(zero, _end_collected, arena.runtime, arena.registration).atexit = False
+    weakref.finalize(zero, _end_collected, arena.runtime, arena.registration, arena.follower).atexit = False
     _open.append(weakref.ref(zero))
     zero._zf_arena = arena
     arena.before_first_step = functools.partial(end_abandoned, weakref.ref(zero))
@@ -77,16 +78,23 @@ def _ended(pid: int) -> str:
             "engine is done")
 
 
-def _end_collected(runtime: Any, registration: Any) -> None:
-    """Ends the optimizer process of an engine that was collected without destroy()."""
+def _end_collected(runtime: Any, registration: Any, follower: Any) -> None:
+    """Ends the optimizer process of an engine that was collected without destroy(), behind the thread that follows
+    it."""
     if runtime.closed or runtime.forked:
         return
-    pid = runtime.stats().worker_pid
-    if registration is not None:
-        registration.release()
-    with contextlib.suppress(ZfError):
-        runtime.close()
-    say(_ended(pid))
+
+    def end() -> None:
+        pid = runtime.stats().worker_pid
+        if follower is not None:
+            follower.end()
+        if registration is not None:
+            registration.release()
+        with contextlib.suppress(ZfError):
+            runtime.close()
+        say(_ended(pid))
+
+    end_from_outside(end)
 
 
 def _is_abandoned(zero: Any) -> bool:

@@ -80,7 +80,7 @@ class Unpublished:
                     self._arena.wait_piece(part.slot, part.begin, part.elements)
                     self.give(part, _result_of(part.slot)[part.begin:part.end])
 
-    def publish_all(self, timeout: float | None = None) -> None:
+    def publish_all(self) -> None:
         self.publish([part.param for part in list(self._parts.values())])
 
     def give(self, part: Part, result: torch.Tensor) -> None:

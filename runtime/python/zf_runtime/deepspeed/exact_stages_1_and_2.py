@@ -15,15 +15,14 @@ from typing import Any
 
 import torch
 
-from ..errors import ZfError
-from ..optim.overlap import compiled, graphs
-from ..optim.overlap.gates import Order, is_closed_to_us
-from ..optim.overlap.reads import Reads
+from ..optim.overlap import compiled
+from ..optim.overlap.gates import Order
+from ..optim.overlap.reads import Reads, are_seen
 from ..optim.tensors.streams import REACHED, device_of
 from .arena import FlatArena
 from .beside import has_hooks, make_beside
 from .messages import say_once
-from .publisher import Piece, Publisher, Turn
+from .publisher import Piece, Publication, Publisher
 from .ranges import Ranges, Weight
 
 _GATHER = "all_gather_dp_groups"
@@ -100,28 +99,26 @@ class NextForward:
         self._publisher = Publisher(arena, self._device.sender(), group)
         self._thread = threading.get_ident()
         self._hooks = zero.optimizer._optimizer_step_post_hooks
-        self._turn: Turn | None = None  # until no parameter needs a wait
+        self._turn: Publication | None = None  # until no parameter needs a wait
         self._weights: list[Weight] = []
         self._addresses: list[int] = []  # of all partitions, when that list was made
         self._pieces: list[Piece] = []
         self._unseen: dict[int, Weight] = {}  # by the id of a parameter: no use has waited for it
         self._reads = _Reads(self, self._ranges)
-        self._order = Order(self, saves_late=False)
+        self._order = Order(self, "Call engine.optimizer.state_dict() before such a forward, or use mode \"wait\"")
         compiled.tell(self)
         # The thread has the arena. Parameters, which this object has, hold their ZeRO optimizer.
         publish, end = weakref.WeakMethod(self._publish), weakref.WeakMethod(self._end)
-        arena.publish = lambda timeout: _called(publish, timeout)
+        arena.publish = lambda: _called(publish)
         arena.at_end = lambda: _called(end)
-        weakref.finalize(zero, self._publisher.end).atexit = False
+        arena.follower = self._publisher
 
     # ---- a step ----
 
     def hides(self) -> bool:
         """Returns whether a step may go on when step() returns: what other threads read is not seen, nor what is
         compiled, and hooks behind the optimizer's step may read what they like."""
-        if self._thread != threading.get_ident() or torch._C._current_graph_task_id() != -1:
-            return False
-        if has_hooks(self._hooks):
+        if not are_seen(self._thread) or has_hooks(self._hooks):
             return False
         if compiled.has_compiled():
             say_once("mode \"exact\" with torch.compile: what it has compiled reads unseen, so each step is waited for")
@@ -135,7 +132,7 @@ class NextForward:
             return  # ZeRO has skipped it
         self._look_where_all_lies(zero)
         try:
-            self._begin(Turn(self._pieces, self._device.current().record()))
+            self._begin(Publication(self._pieces, self._device.current().record()))
         except BaseException:
             if not arena.handed_over():  # there is nothing to wait for
                 self._turn = None
@@ -146,12 +143,14 @@ class NextForward:
         if not self.hides():
             arena.wait()
 
-    def _begin(self, turn: Turn) -> None:
+    def _begin(self, turn: Publication) -> None:
         self._turn = turn
         self._begin_waiting()  # first, so that an interrupt leaves no step that is not waited for
         self._order.want(weight.param for weight in self._weights)
         self._order.watch(is_told=True)
-        self._publisher.begin(turn, lambda: self._arena.hand_over(_smallest_first))
+        self._publisher.turn = turn
+        self._arena.hand_over(_smallest_first)
+        self._publisher.call()
 
     def _begin_waiting(self) -> None:
         self._unseen = {id(weight.param): weight for weight in self._weights}
@@ -212,28 +211,22 @@ class NextForward:
     def backward_begins(self, roots: Any) -> None:
         """Waits for the whole step. Raises ZfError if what was built since then has read a parameter unseen."""
         turn = self._turn
-        if turn is not None and self._unseen:
-            read = graphs.read_since(turn.first_node, roots)
-            for weight in self._unseen.values():
-                if id(weight.param) in read:
-                    raise self._was_read_unseen(weight.param)
+        if turn is not None:
+            self._order.refuse_unseen([weight.param for weight in self._unseen.values()], turn.first_node, roots)
         self._arena.wait()
 
     def gradient_comes(self, param: torch.Tensor) -> None:
         """Is called before ZeRO takes a gradient. Raises ZfError if its backward began unseen."""
         if id(param) in self._unseen:
-            raise self._was_read_unseen(param)
+            raise self._order.was_read_unseen(param)
         self._arena.wait()
 
     def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
         """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""
-        reads = self._reads
-        if not reads.is_waiting:
+        if not self._reads.is_waiting:
             self._rest()
-        elif not reads.is_of_this_thread or is_closed_to_us(module):
-            self._arena.wait()
-        elif params:
-            reads.wait_for(params)
+        else:
+            self._reads.before_forward(module, params)
 
     def listen_to(self, module: torch.nn.Module) -> None:
         """Is called for a DistributedDataParallel, which no engine of ZeRO has."""
@@ -244,18 +237,12 @@ class NextForward:
         self._reads.end()
         self._order.rest()
 
-    def _was_read_unseen(self, param: torch.Tensor) -> ZfError:
-        name = self._order.names.get(id(param), "a parameter")
-        return ZfError(f"{name} of shape {tuple(param.shape)} got a gradient of a forward that had not waited for its "
-                       "last step: it was read unseen, such as in a C++ extension. Call engine.optimizer.state_dict() "
-                       "before such a forward, or use mode \"wait\"")
-
-    def _publish(self, timeout: float | None) -> None:
+    def _publish(self) -> None:
         """Waits until the whole step is on its way to the model."""
         turn = self._turn
         if turn is None:
             return
-        self._publisher.finish(turn, timeout)
+        self._publisher.finish(turn)
         if turn.events and turn.events[-1] is not REACHED:
             self._device.current().wait(turn.events[-1])
         self._unseen = {}
@@ -278,10 +265,10 @@ class NextForward:
         self._turn, self._weights, self._pieces, self._addresses, self._unseen = None, [], [], [], {}
 
 
-def _called(method: weakref.WeakMethod[Any], *args: Any) -> None:
+def _called(method: weakref.WeakMethod[Any]) -> None:
     alive = method()
     if alive is not None:
-        alive(*args)
+        alive()
 
 
 def _smallest_first(slot: Any) -> tuple[int, int]:

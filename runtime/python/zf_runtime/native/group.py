@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import torch
 
 ELEMENT_TYPES = {None: abi.NONE, "f32": abi.F32, "bf16": abi.BF16, "f16": abi.F16}
+PIECE_BYTES = 2 << 20  # at least
+PIECES = 32  # at most
 STATE_FORMATS = {"fp32": abi.STATE_FP32, "bf16": abi.STATE_BF16, "split": abi.STATE_SPLIT,
                  "bf16+split": abi.STATE_BF16_SPLIT}
 
@@ -62,6 +64,11 @@ class Group:
             for name, value in zip(("position", "number"), pair, strict=True):
                 checks.integer(f"the {name} of a range", value, checks.UINT64_MAX)
 
+    @property
+    def result_bytes(self) -> int:
+        """The size of what a step gives the model."""
+        return self.elements * (2 if self.copy_type else 4)
+
     def as_abi(self) -> abi.Group:
         """Returns the struct of the C ABI."""
         ranges = [abi.Range(0, *pair) for pair in self.ranges]
@@ -71,6 +78,11 @@ class Group:
             moment_sets=0 if self.moment_sets == 1 else 2, grad_buffers=0 if self.grad_buffers == 2 else 1,
             state_format=STATE_FORMATS[self.state_format], first_element=int(self.first_element),
             ranges=(abi.Range * len(ranges))(*ranges) if ranges else None, range_count=len(ranges))
+
+
+def piece_bytes(result_bytes: int) -> int:
+    """Returns in pieces of how many bytes a large result is stepped and waited for."""
+    return max(PIECE_BYTES, result_bytes // PIECES)
 
 
 def one_of_two(name: str, value: int) -> int:

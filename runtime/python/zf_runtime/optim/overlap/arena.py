@@ -14,7 +14,7 @@ import torch
 from ...errors import ZfError
 from ...native import abi
 from ...native.cuda import HostRegistration
-from ...native.group import STATE_FORMATS, Group
+from ...native.group import STATE_FORMATS, Group, piece_bytes
 from ...native.runtime import Runtime
 from ..tensors import formats
 from ..tensors.eligibility import local_of
@@ -24,10 +24,6 @@ from . import shards
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 
-
-# A large parameter is stepped in pieces of chunk_bytes, and each is sent while the next one is stepped.
-PIECE_BYTES = 2 << 20  # at least
-PIECES = 32  # at most
 _GRAIN = 2048  # elements: a chunk is a multiple
 _LOW_BITS_AT_A_TIME = 1 << 18  # elements: malloc() keeps little of what so few need
 
@@ -75,14 +71,9 @@ class Place:
         """The gradient of `local`."""
         return shards.gradient_here(self.param)
 
-    @property
-    def result_bytes(self) -> int:
-        """The size of what crosses to a GPU after a step."""
-        return self.shape.elements * (2 if self.shape.copy_type else 4)
-
     def cut(self, chunk_bytes: int) -> None:
         """Cuts a large parameter into pieces."""
-        piece = max(1, chunk_bytes * self.shape.elements // max(1, self.result_bytes) // _GRAIN) * _GRAIN
+        piece = max(1, chunk_bytes * self.shape.elements // max(1, self.shape.result_bytes) // _GRAIN) * _GRAIN
         if self.shape.elements >= 2 * piece and self.local.is_contiguous():
             self.is_large = True
             self.ends = [*range(piece, self.shape.elements, piece), self.shape.elements]
@@ -272,8 +263,9 @@ class Arena:
         self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
         self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
         self.registration: HostRegistration | None = None
-        chunk_bytes = options.get("chunk_bytes") or max(
-            PIECE_BYTES, max((place.result_bytes for place in self.places), default=0) // PIECES)
+        # A large parameter is stepped in pieces of chunk_bytes, and each is sent while the next one is stepped.
+        chunk_bytes = options.get("chunk_bytes") or piece_bytes(
+            max((place.shape.result_bytes for place in self.places), default=0))
         for place in self.places:
             place.cut(chunk_bytes)
         self.runtime = Runtime(groups=[place.shape for place in self.places],

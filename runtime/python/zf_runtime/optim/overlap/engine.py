@@ -20,11 +20,11 @@ from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.eligibility import local_of
 from ..tensors.streams import Device
-from . import compiled, ddp_hook, graphs
+from . import compiled, ddp_hook
 from .arena import Arena, Place, first_numbers
-from .gates import Order, is_closed_to_us
+from .gates import Order
 from .opened import Opened, Wanted, end, unhook
-from .reads import Reads
+from .reads import Reads, are_seen
 from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
 from .state import Stated, show, take_edits
 from .timeline import Span, Timeline
@@ -41,7 +41,9 @@ class OverlapEngine(Stated):
         self._mode = mode
         self.opened: Opened | None = None
         self._devices: dict[torch.device, Device] = {}
-        self._order = None if mode == "off" else Order(self, saves_late=mode == "late")
+        self._order = None if mode == "off" else Order(
+            self, "Call optimizer.synchronize() before such a forward, or use overlap=\"off\"",
+            saves_late=mode == "late")
         self._reads = Reads(self)
         self._thread = threading.get_ident()  # that made the optimizer
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
@@ -237,11 +239,8 @@ class OverlapEngine(Stated):
         if live is None or not live.is_here:
             return
         turn, unseen = live.overlap.unseen()
-        if turn is not None and unseen:
-            read = graphs.read_since(turn.first_node, roots)
-            for place in unseen:
-                if id(place.param) in read:
-                    raise self._was_read_unseen(place)
+        if turn is not None and self._order is not None:
+            self._order.refuse_unseen([place.param for place in unseen], turn.first_node, roots)
         self._finish()
 
     def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
@@ -252,10 +251,7 @@ class OverlapEngine(Stated):
             return
         self._refuse_graphs()
         if reads.is_waiting:
-            if not reads.is_of_this_thread or is_closed_to_us(module):
-                self._finish()
-            elif params:
-                reads.wait_for(params)
+            reads.before_forward(module, params)
         if live.gradients.has_new and torch._C._current_graph_task_id() == -1:  # else a checkpoint's, inside a backward
             live.gradients.begin()
         if not reads.is_waiting:
@@ -283,18 +279,12 @@ class OverlapEngine(Stated):
         place = live.arena.of.get(param) if live is not None and live.is_here else None
         if live is None or place is None:
             return
-        if live.overlap.is_under_way(place):  # nothing has seen this backward begin
-            raise self._was_read_unseen(place)
+        if live.overlap.is_under_way(place) and self._order is not None:  # nothing has seen this backward begin
+            raise self._order.was_read_unseen(param)
         if id(param) not in self._averaged:
             live.gradients.arrived(place, self._wants_norm and not live.is_sharded)
             if live.gradients.has_new:
                 self._watch()
-
-    def _was_read_unseen(self, place: Place) -> ZfError:
-        name = self._order.names.get(id(place.param), "") if self._order is not None else ""
-        return ZfError(f"{name or 'a parameter'} of shape {tuple(place.param.shape)} got a gradient of a forward that "
-                       "had not waited for its last step: it was read unseen, such as in a C++ extension. Call "
-                       "optimizer.synchronize() before such a forward, or use overlap=\"off\"")
 
     def listen_to(self, ddp: torch.nn.Module) -> None:
         """Takes the gradients of a DistributedDataParallel when they are averaged."""
@@ -384,9 +374,8 @@ class OverlapEngine(Stated):
         live.overlap.begin(turn)
 
     def _hides(self) -> bool:
-        """Returns whether a step may go on when step() returns. What other threads read is not seen, and autograd puts
-        the modes back that lay there before a backward."""
-        if self._thread != threading.get_ident() or torch._C._current_graph_task_id() != -1:
+        """Returns whether a step may go on when step() returns."""
+        if not are_seen(self._thread):
             return False
         hooks = (*self._optimizer._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values())
         if not all(getattr(hook, "reads_no_parameters", False) for hook in hooks):

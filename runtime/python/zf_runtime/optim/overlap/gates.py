@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from . import shards
+from ...errors import ZfError
+from . import graphs, shards
 from .ddp_hook import is_ddp
 
 #: In evaluation their forward asks whether a TorchFunctionMode is active, and then computes other bits.
@@ -43,9 +44,11 @@ class SavingGate:
 class Order:
     """Which parameters of an optimizer modules have read, as far as forward has shown it."""
 
-    def __init__(self, engine: Any, *, saves_late: bool):
-        """saves_late: in mode late state_dict() of modules waits, so that what is saved is of one step."""
+    def __init__(self, engine: Any, instead: str, *, saves_late: bool = False):
+        """instead: what a program should do that reads parameters unseen. saves_late: in mode late state_dict() of
+        modules waits, so that what is saved is of one step."""
         self._engine = weakref.ref(engine)
+        self._instead = instead
         self._saves_late = saves_late
         self._saving: dict[int, Any] = {}  # hooks, by the id of their module
         self._wanted: dict[int, torch.Tensor] = {}  # by id
@@ -53,7 +56,7 @@ class Order:
         self._handle: Any = None
         self._lock = threading.RLock()
         self.read: dict[int, torch.Tensor] = {}  # parameters that were seen, in order, by id
-        self.names: dict[int, str] = {}
+        self._names: dict[int, str] = {}
 
     def want(self, params: Iterable[torch.Tensor]) -> None:
         """Sets the parameters to look for."""
@@ -83,6 +86,21 @@ class Order:
         if handle is not None:
             handle.remove()
 
+    def refuse_unseen(self, params: Iterable[torch.Tensor], since: int, roots: Any) -> None:
+        """Raises ZfError if what was built since a step has read one of these parameters, for which nothing has waited.
+        roots: of the graph. since: see graphs.read_since()."""
+        unseen = list(params)
+        read = graphs.read_since(since, roots) if unseen else set()
+        for param in unseen:
+            if id(param) in read:
+                raise self.was_read_unseen(param)
+
+    def was_read_unseen(self, param: torch.Tensor) -> ZfError:
+        """Returns what is raised where a parameter gets a gradient of a forward that has not waited for it."""
+        name = self._names.get(id(param), "a parameter")
+        return ZfError(f"{name} of shape {tuple(param.shape)} got a gradient of a forward that had not waited for its "
+                       f"last step: it was read unseen, such as in a C++ extension. {self._instead}")
+
     def close(self) -> None:
         """Leaves nothing on modules."""
         self.rest()
@@ -103,7 +121,7 @@ class Order:
                 own.append(key)
                 if key not in self.read:
                     self.read[key] = self._wanted[key]
-                    self.names[key] = f"{name} of {type(module).__name__}"
+                    self._names[key] = f"{name} of {type(module).__name__}"
         if averages and id(module) not in self._seen_ddp:
             self._seen_ddp.add(id(module))
             engine.listen_to(module)

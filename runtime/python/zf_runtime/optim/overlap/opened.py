@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,13 +13,14 @@ from ...errors import ZfError
 from ..tensors import clipping
 from ..tensors.eligibility import is_sharded, local_of
 from ..tensors.streams import Device, device_of
+from ..tensors.threads import end_from_outside
 from .arena import Arena, Place
 from .gates import Order
 from .gradients import Collected, Gradients
 from .reads import Reads
 from .refusals import refuse, refuse_shared
 from .timeline import Timeline
-from .turn import OUR_THREADS, Overlap, Share
+from .turn import Overlap, Share
 
 Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
 
@@ -126,7 +126,4 @@ def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any], 
         with contextlib.suppress(ZfError):
             opened.close()
 
-    if threading.current_thread().name in OUR_THREADS:  # the garbage collector runs on any: it cannot wait for itself
-        threading.Thread(target=close, name="zf-close").start()
-    else:
-        close()
+    end_from_outside(close)

@@ -29,6 +29,7 @@ from torch.utils._device import DeviceContext
 
 from ..tensors.eligibility import is_sharded, local_of
 from .arena import Place
+from .gates import is_closed_to_us
 
 _T = torch.Tensor
 #: What reads no values does not wait. `is_complex` and the like do: torch.distributed calls nothing else of a tensor.
@@ -137,6 +138,14 @@ class Reads(TorchFunctionMode):
             for place in done or ():
                 left.pop(id(place.param), None)
 
+    def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
+        """Waits for the parameters of a module that is called, by their ids, or for all if what its forward reads is
+        not seen."""
+        if not self.is_of_this_thread or is_closed_to_us(module):
+            self._wait_for_all()
+        elif params:
+            self.wait_for(params)
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._left and self._owner == os.getpid():
             if _runs_other_code(func, types):
@@ -200,6 +209,12 @@ class Reads(TorchFunctionMode):
         waiter = self._waiter()
         if waiter is not None:
             waiter.wait_for_all()
+
+
+def are_seen(thread: int) -> bool:
+    """Returns whether what follows a step is seen: in this thread, and outside a backward, since autograd puts the
+    modes back that lay there before it."""
+    return thread == threading.get_ident() and torch._C._current_graph_task_id() == -1
 
 
 _HANDLER = Reads.__torch_function__.__code__

@@ -11,30 +11,22 @@ loses no step: either the follower has the turn, and does all of it, or nothing 
 
 from __future__ import annotations
 
-import os
-import queue
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 
 import torch
 
-from ...errors import ZfError
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars
 from ..tensors import others
 from ..tensors.hashing import kind
-from ..tensors.streams import COPIES, REACHED, Device, Event, Reading, Stream
-from ..tensors.threads import Latch, yield_to_the_job
+from ..tensors.streams import REACHED, Device, Event, Reading, Stream
+from ..tensors.threads import OUR_THREADS, Latch
 from . import graphs
 from .arena import Arena, Place
+from .follower import Followed, Follower
 from .timeline import Timeline
-
-FOLLOWER = "zf-follower"
-OUR_THREADS = (FOLLOWER, COPIES)
-_LOOK_S = 0.2  # how often a wait looks whether the follower still lives
-_FORK_S = 60.0  # how long a fork waits at most
 
 
 class Share:
@@ -51,7 +43,7 @@ class Share:
         self.not_waited_for = {id(place) for place in self.places}  # no use has waited for these parameters
 
 
-class Turn:
+class Turn(Followed):
     """One step of some parameters, from begin() until its end."""
 
     def __init__(self, number: int, shares: list[Share], buffer: int, scalars: list[Scalars],
@@ -60,8 +52,8 @@ class Turn:
         """scalars, scalars_of: as in Runtime.submit(), for the places of all shares in their order. After the events
         `sources` the gradients are in the arena. After the events `readers` none reads the old parameters. is_late:
         nothing is sent before `publishing` is set."""
+        super().__init__()
         self.number = number
-        self.first_node = graphs.now()  # of autograd, that is built since
         self.is_alone = _is_alone()
         self.shares = shares
         self.places = [place for share in shares for place in share.places]
@@ -69,8 +61,7 @@ class Turn:
         self.last_of = {share.device: share for share in shares}  # sent last, by the stream of the device
         self.buffer, self.scalars, self.scalars_of = buffer, scalars, scalars_of
         self.sources, self.readers = sources, readers
-        self.submitted, self.publishing, self.ended = Latch(), Latch(), Latch()
-        self.error: BaseException | None = None
+        self.submitted, self.publishing = Latch(), Latch()
         self.was_submitted = False
         self.is_released = False  # no parameter needs a wait any more: see Overlap._release()
         self.lost: list[Place] = []  # the program has written to them while the step was running
@@ -78,55 +69,24 @@ class Turn:
             self.publishing.set()
 
 
-class Follower:
-    """The thread that does turns. It alone waits for the runtime. It does not keep the optimizer alive."""
+class Sender(Follower[Turn]):
+    """Submits turns and sends them. It does not keep the optimizer alive."""
 
     def __init__(self, arena: Arena, streams: dict[torch.device, Stream], timeline: Timeline):
-        self.owner = os.getpid()
-        self.turn: Turn | None = None  # the last one. The thread that sets it calls call() then, and again if in doubt
         self._arena, self._streams, self._timeline = arena, streams, timeline
-        self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name=FOLLOWER, daemon=True)
-        self._thread.start()
-        _followers.add(self)
-
-    def call(self) -> None:
-        """Lets the thread look at `turn`."""
-        self._calls.put(True)
-
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def before_fork(self) -> None:
-        """Waits until the parameters hold the results of the last turn, unless it is late: a child has no thread that
-        sends them."""
-        turn = self.turn
-        if turn is None or turn.ended.is_set or not turn.publishing.is_set or self.owner != os.getpid():
-            return
-        if self.is_alive() and threading.current_thread() is not self._thread:
-            self.call()  # an interrupt may have come before the first call
-            turn.ended.wait(_FORK_S)
+        super().__init__()
 
     def end(self) -> None:
-        """Ends the thread and its streams, after its turn. In a forked child there is none."""
-        if self.owner != os.getpid():
-            return
         if self.turn is not None:
             self.turn.publishing.set()
-        self._calls.put(False)
-        self._thread.join()
+        super().end()
+
+    def _goes_on(self, turn: Turn) -> bool:
+        return turn.publishing.is_set
+
+    def _leave(self) -> None:
         for stream in self._streams.values():
             stream.close()  # it reads the arena
-
-    def _serve(self) -> None:
-        goes_on = True
-        yield_to_the_job()
-        with torch.no_grad():
-            while goes_on:
-                goes_on = self._calls.get()
-                turn = self.turn
-                if turn is not None and not turn.ended.is_set:
-                    self._do(turn)
 
     def _do(self, turn: Turn) -> None:
         try:
@@ -195,17 +155,6 @@ def _is_alone() -> bool:
     return all(thread is own or thread.name in OUR_THREADS for thread in threading.enumerate())
 
 
-_followers: weakref.WeakSet[Follower] = weakref.WeakSet()
-
-
-def _before_fork() -> None:
-    for follower in list(_followers):
-        follower.before_fork()
-
-
-os.register_at_fork(before=_before_fork)
-
-
 class Overlap:
     """The training threads' side of the state machine."""
 
@@ -213,7 +162,7 @@ class Overlap:
         self.devices = devices
         self._timeline = timeline
         streams = {device: each.sender() for device, each in devices.items()}
-        self.follower = Follower(arena, streams, timeline)
+        self.follower = Sender(arena, streams, timeline)
 
     @property
     def turn(self) -> Turn | None:
@@ -318,10 +267,7 @@ class Overlap:
             self.devices[share.device].current().wait(share.event)
 
     def _wait(self, latch: Latch, turn: Turn) -> None:
-        while not latch.wait(_LOOK_S):
-            self.follower.call()  # an interrupt may have come before the first call
-            if not self.follower.is_alive():
-                raise ZfError("the thread that follows the optimizer has ended; make a new optimizer")
+        self.follower.wait(latch)
         self._check(turn)
 
     def _check(self, turn: Turn) -> None:

@@ -18,9 +18,7 @@ import torch
 from ...native import local_calls
 from . import hashing
 from .eligibility import TYPES
-from .threads import Latch, yield_to_the_job
-
-COPIES = "zf-copies"  # the threads of a CPU's streams
+from .threads import COPIES, Latch, yield_to_the_job
 
 
 class Reading(NamedTuple):

@@ -8,7 +8,9 @@ import os
 import platform
 import struct
 import threading
+from typing import Callable
 
+FOLLOWER, COPIES = OUR_THREADS = "zf-follower", "zf-copies"  # names
 _GETATTR = {"x86_64": 315, "aarch64": 275}  # numbers of the system calls; the one that sets stands before it
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, runtime ...: see sched_setattr(2)
 _SLICE_NS = 50_000_000
@@ -42,6 +44,15 @@ class Latch:
     def _open(self) -> None:
         with contextlib.suppress(RuntimeError):  # it is open
             self._closed.release()
+
+
+def end_from_outside(end: Callable[[], None]) -> None:
+    """Calls what ends threads of ours, in a thread of its own if this is one of them, which cannot wait for itself: the
+    garbage collector runs on any."""
+    if threading.current_thread().name in OUR_THREADS:
+        threading.Thread(target=end, name="zf-close").start()
+    else:
+        end()
 
 
 def yield_to_the_job() -> None:
