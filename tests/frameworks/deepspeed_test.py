@@ -14,6 +14,7 @@ from zf_cli import SOURCE
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 SETTINGS = {"stage": (1, 2, 3), "dtype": ("fp32", "bf16"), "clip": (0.0, 0.5), "groups": (1, 2), "accumulation": (1, 2)}
 ALL = [dict(zip(SETTINGS, values)) for values in itertools.product(*SETTINGS.values())]
+SPIKES = {"3": "100", "4": "inf", "7": "nan", "9": "-100"}
 LOADS = ["weights", "module", "full", "module weights"]  # see jobs/zero_loads.py
 # Every pair of two settings' values occurs in one of these.
 SOME = [{"stage": 1, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1},
@@ -76,7 +77,7 @@ class DeepSpeed(FrameworkTest):
         read_and_set = [{"stage": stage, "steps": 14, "clip": 0.1, "sometimes": [1], "set_gradient": True}
                         for stage in (2, 3)]
         # ZeRO skips that step and scales nothing. At the next step one layer gets no gradient.
-        overflow = {"dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2], "overflow_at": 4}
+        overflow = {"dtype": "bf16", "clip": 0.1, "steps": 14, "sometimes": [1, 2], "spikes": {"4": "inf"}}
         cases = [*({"zenflow": True} | case for case in zenflow), *sometimes, *read_and_set, overflow]
         said = self.train("zero_pairs", cases)
         self.assertEqual(len(said), len(cases), self.output)
@@ -171,7 +172,8 @@ class DeepSpeed(FrameworkTest):
         """Seen: all 72 combinations, of which these are some. Costs 15 s."""
         exact = {"mode": "exact", "steps": 14, "clip": 0.1}
         cases = [exact | {"stage": 1, "dtype": "fp32", "groups": 2, "accumulation": 3, "kill_at": 7},
-                 exact | {"stage": 2, "dtype": "fp16", "sometimes": [1], "overflow_at": 4, "accumulation": 3},
+                 exact | {"stage": 2, "dtype": "fp16", "sometimes": [1], "accumulation": 3, "spikes": SPIKES},
+                 exact | {"stage": 2, "dtype": "bf16", "groups": 2, "spikes": SPIKES},
                  exact | {"stage": 1, "dtype": "bf16", "clip": 0.0, "betas": "ABA"},
                  exact | {"stage": 2, "dtype": "bf16", "sometimes": [1], "set_gradient": True},
                  exact | {"stage": 2, "dtype": "bf16", "moves": ["halved moments", "by deepspeed", "masters"]}]
@@ -356,7 +358,9 @@ class DeepSpeed(FrameworkTest):
         self.make_engines_again(ZERO_STAGE="2", ZERO_MODE="late")
 
     def test_engines_in_mode_exact_that_are_made_again_leave_none_either(self):
-        self.make_engines_again(ZERO_STAGE="2", ZERO_MODE="exact")
+        for stage in ("2", "3"):
+            with self.subTest(stage=stage):
+                self.make_engines_again(ZERO_STAGE=stage, ZERO_MODE="exact")
 
     def test_engines_of_stage_3_that_are_made_again_leave_none_either(self):
         self.make_engines_again(ZERO_STAGE="3", ZERO_MODE="wait")

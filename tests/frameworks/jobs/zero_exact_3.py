@@ -231,7 +231,7 @@ def train_steps(engine, case, steps, actions) -> list[str]:
             loss = loss_of(engine, step, part)
             facts.append(loss.item().hex())
             if step in case["overflows"]:
-                loss = loss * float("inf")
+                loss = loss * float("nan" if step % 2 else "inf")
             elif step % 4 == 3:
                 loss = loss * 100  # a spike
             engine.backward(loss)

@@ -49,7 +49,7 @@ DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation
             "blocks": 2, "kill_at": None, "sometimes": [], "sub_groups": False, "zenflow": False, "overlap": False,
             "select_interval": 1000, "betas": "", "pin_memory": False, "amsgrad": False, "half_states": False,
             "muon": False,
-            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "overflow_at": None, "moves": [],
+            "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "spikes": {}, "moves": [],
             "mode": "wait"}
 PIECES = {"exact": {"chunk_bytes": 4096}}  # so that a small model has several
 BETAS = {"A": (0.9, 0.999), "B": (0.8, 0.99), "C": (0.85, 0.995)}
@@ -152,8 +152,8 @@ def train_steps(engine, case, steps) -> list[str]:
             os.kill(arena.runtime.stats().worker_pid, signal.SIGKILL)
         for part in range(case["accumulation"]):
             loss = loss_of(engine, case, step, part, engine.global_rank)
-            if step == case["overflow_at"]:
-                loss = loss + float("inf") * list(engine.module.blocks.parameters())[1].sum()
+            if spike := case["spikes"].get(str(step)):
+                loss = loss + float(spike) * list(engine.module.blocks.parameters())[1].sum()
             engine.backward(loss)
             if case["set_gradient"] and engine.module.turn % 3 not in case["sometimes"]:  # the layer got none
                 weight = engine.module.sometimes.weight
