@@ -336,10 +336,12 @@ class DeepSpeed(FrameworkTest):
         as without exec and --module, where DeepSpeed's own optimizer steps."""
         own, ended = self.accelerate()
         self.assertEqual(ended["children"], [])
-        native, ended = self.accelerate("--module", "zf_runtime.deepspeed", under=(str(TUNE), "exec", "--plan",
-                                                                                   "plan.json", "--"))
-        self.assertEqual(["zf-optimizer" in child["command"] for child in ended["children"]], [True], ended)
-        self.assertEqual(native, own)
+        for mode in ((), ("--exact",)):
+            native, ended = self.accelerate("--module", "zf_runtime.deepspeed", *mode,
+                                            under=(str(TUNE), "exec", "--plan", "plan.json", "--"))
+            self.assertEqual(["zf-optimizer" in child["command"] for child in ended["children"]], [True], ended)
+            self.assertEqual(native, own)
+            self.assertEqual(", beside the next forward" in self.output, bool(mode), self.output)
         self.assertEqual(len({said["loss"] for said in own}), 6, "the loss does not change: nothing was trained")
 
     def make_engines_again(self, **case: str):
