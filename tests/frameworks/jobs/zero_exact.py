@@ -9,6 +9,7 @@ or a master or moment differs afterwards, "hidden": how many of the steps were u
 steps}. Reads the cases from the file in ZERO_CASES: objects like DEFAULTS."""
 
 import collections
+import concurrent.futures
 import contextlib
 import copy
 import io
@@ -36,6 +37,14 @@ from zero_pairs import arena_of, config_of, partitions_of
 DEFAULTS = zero_pairs.DEFAULTS | {"uses": [], "random": 0, "kills": 0, "resume": False, "two": False,
                                   "interrupts": False, "leaves": False}
 WIDTH, WORDS = 32, 64
+# One thread for all steps: a fork of CPython 3.11 hangs in the child if a thread ends meanwhile.
+GOING_ON = concurrent.futures.ThreadPoolExecutor(1)
+
+
+def go_on(worker: int, has_returned: threading.Event, delay_s: float):
+    has_returned.wait(10 if delay_s else 0)  # a step() that waits would hang
+    time.sleep(delay_s)
+    os.kill(worker, signal.SIGCONT)
 
 
 class Net(torch.nn.Module):
@@ -104,13 +113,12 @@ class Trainer:
     def step(self, delay_s: float):
         worker = self.arena.runtime.stats().worker_pid
         os.kill(worker, signal.SIGSTOP)
-        going_on = threading.Timer(10 if delay_s else 0, os.kill, (worker, signal.SIGCONT))
-        going_on.start()  # else step() that waits would hang
+        has_returned = threading.Event()
+        GOING_ON.submit(go_on, worker, has_returned, delay_s)
         self.engine.step()
         stats = self.arena.runtime.stats()
         self.hidden, self.steps = self.hidden + (stats.completed < stats.submitted), self.steps + 1
-        going_on.cancel()
-        threading.Timer(delay_s, os.kill, (worker, signal.SIGCONT)).start()
+        has_returned.set()
 
     def state(self) -> list[torch.Tensor]:
         zero = self.engine.optimizer
@@ -287,7 +295,7 @@ def resumed(case, trainers):
             trainer.number = number - 3 * case["accumulation"]
         losses = [trainer.train(3) for trainer in trainers]
         say(case, f"resumed from {tag}", trainers, losses)
-        for loss, wanted in zip(losses[0], want[0]):  # DeepSpeed calculates powers of beta anew, and may round otherwise
+        for loss, wanted in zip(losses[0], want[0]):  # with powers of beta that DeepSpeed has calculated anew
             assert math.isclose(float.fromhex(loss), float.fromhex(wanted), rel_tol=1e-3)
 
 

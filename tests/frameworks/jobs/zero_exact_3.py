@@ -316,7 +316,8 @@ def count_steps_beside(engine, arena, beside: list[bool]):
 
     def counted(*args, **keywords):
         step(*args, **keywords)
-        beside.append(not arena.runtime.done())
+        stats = arena.runtime.stats()
+        beside.append(stats.completed < stats.submitted)
 
     engine.optimizer.step = counted
 

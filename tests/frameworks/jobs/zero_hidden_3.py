@@ -70,7 +70,7 @@ def in_turns(engines, pairs: int, *, say: bool = False) -> dict:
             iterate(engines[name])  # so that what comes before is of the same mode
             used, step, loss = iterate(engines[name])
             losses[name].append(loss)
-            arena_of(engines[name]).runtime.wait()
+            arena_of(engines[name]).wait()
             times[name].append((used + step, step))
         if say:
             report.say(pair=pair, **{name: {"step_and_forward_ms": times[name][-1][0] * 1e3,
