@@ -69,6 +69,9 @@ struct Avx2Lane {
   }
 
   using W = __m256i;
+  struct Two {
+    W first, second;
+  };
   static W words(uint32_t first, uint32_t stride) {
     return _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first)),
                             _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
@@ -98,6 +101,18 @@ struct Avx2Lane {
   }
   static W load_words(const uint16_t* at) { return _mm256_loadu_si256(reinterpret_cast<const W*>(at)); }
   static void store_words(uint16_t* at, W a) { _mm256_storeu_si256(reinterpret_cast<W*>(at), a); }
+  static Two load_two(const uint16_t* at) {
+    const W spread = _mm256_permute4x64_epi64(load_words(at), 0xd8);  // the unpacking stays in 128 bits
+    const W zero = _mm256_setzero_si256();
+    return {_mm256_unpacklo_epi16(zero, spread), _mm256_unpackhi_epi16(zero, spread)};
+  }
+  static void store_two(uint16_t* at, W first, W second) {
+    store_words(at, _mm256_permute4x64_epi64(_mm256_packus_epi32(down(first), down(second)), 0xd8));
+  }
+  static bool has_nan(F a, F b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0; }
+  static F where_equal(W a, W b, F then, F otherwise) {
+    return _mm256_blendv_ps(otherwise, then, floats(_mm256_cmpeq_epi32(a, b)));
+  }
   static W set_words(uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
 
   struct S {

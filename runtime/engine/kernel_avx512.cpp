@@ -72,6 +72,9 @@ struct Avx512Lane {
   }
 
   using W = __m512i;
+  struct Two {
+    W first, second;
+  };
   static W words(uint32_t first, uint32_t stride) {
     const W numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(first)),
@@ -99,6 +102,19 @@ struct Avx512Lane {
   }
   static W load_words(const uint16_t* at) { return _mm512_loadu_si512(at); }
   static void store_words(uint16_t* at, W a) { _mm512_storeu_si512(at, a); }
+  static Two load_two(const uint16_t* at) {
+    const W spread = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), load_words(at));
+    const W zero = _mm512_setzero_si512();
+    return {_mm512_unpacklo_epi16(zero, spread), _mm512_unpackhi_epi16(zero, spread)};
+  }
+  static void store_two(uint16_t* at, W first, W second) {
+    const W packed = _mm512_packus_epi32(down(first), down(second));
+    store_words(at, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed));
+  }
+  static bool has_nan(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0; }
+  static F where_equal(W a, W b, F then, F otherwise) {
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmpeq_epi32_mask(a, b), then);
+  }
   static W set_words(uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
 
   struct S {

@@ -65,6 +65,9 @@ struct NeonLane {
   }
 
   using W = uint32x4_t;
+  struct Two {
+    W first, second;
+  };
   static W words(uint32_t first, uint32_t stride) {
     const uint32_t numbers[] = {0, 1, 2, 3};
     return vmlaq_n_u32(vdupq_n_u32(first), vld1q_u32(numbers), stride);
@@ -85,6 +88,15 @@ struct NeonLane {
   static void store_halves(uint16_t* at, W a) { vst1_u16(at, vmovn_u32(a)); }
   static W load_words(const uint16_t* at) { return vreinterpretq_u32_u16(vld1q_u16(at)); }
   static void store_words(uint16_t* at, W a) { vst1q_u16(at, vreinterpretq_u16_u32(a)); }
+  static Two load_two(const uint16_t* at) {
+    const uint16x8_t both = vld1q_u16(at);
+    return {vshll_n_u16(vget_low_u16(both), 16), vshll_n_u16(vget_high_u16(both), 16)};
+  }
+  static void store_two(uint16_t* at, W first, W second) {
+    vst1q_u16(at, vcombine_u16(vshrn_n_u32(first, 16), vshrn_n_u32(second, 16)));
+  }
+  static bool has_nan(F a, F b) { return vminvq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))) == 0; }
+  static F where_equal(W a, W b, F then, F otherwise) { return vbslq_f32(vceqq_u32(a, b), then, otherwise); }
   static W set_words(uint32_t word) { return vdupq_n_u32(word); }
 
   struct S {

@@ -52,6 +52,9 @@ struct ScalarLane {
   static void add_squares(D* sums, F g) { *sums += static_cast<double>(g) * static_cast<double>(g); }
 
   using W = uint32_t;
+  struct Two {
+    W first, second;
+  };
   static W words(uint32_t first, uint32_t) { return first; }
   static W bits(F a) { return std::bit_cast<W>(a); }
   static F floats(W a) { return std::bit_cast<F>(a); }
@@ -71,6 +74,13 @@ struct ScalarLane {
     return a;
   }
   static void store_words(uint16_t* at, W a) { memcpy(at, &a, sizeof a); }
+  static Two load_two(const uint16_t* at) { return {up(at[0]), up(at[1])}; }
+  static void store_two(uint16_t* at, W first, W second) {
+    at[0] = static_cast<uint16_t>(down(first));
+    at[1] = static_cast<uint16_t>(down(second));
+  }
+  static bool has_nan(F a, F b) { return a != a || b != b; }
+  static F where_equal(W a, W b, F then, F otherwise) { return a == b ? then : otherwise; }
   static W set_words(uint32_t word) { return word; }
 
   using S = uint64_t;
