@@ -342,7 +342,8 @@ template <class Lane, ElementType kGrad>
 AdamKernel kernel_by_copy(const KernelVariant& variant) {
   switch (variant.copy) {
     case ElementType::bf16:
-      return kernel_by_truth<Lane, kGrad, ElementType::bf16>(variant);
+      assert(!variant.truth);  // narrow_kernel_of()
+      return kernel_by_stale<Lane, kGrad, ElementType::bf16>(variant);
     case ElementType::f16:
       return kernel_by_truth<Lane, kGrad, ElementType::f16>(variant);
     case ElementType::f32:

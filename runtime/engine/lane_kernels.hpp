@@ -13,7 +13,8 @@ namespace {
 
 template <class Lane>
 AdamKernel kernel_of(const KernelVariant& variant) {
-  if (variant.format == StateFormat::fp32) return fp32_kernel_of<Lane>(variant);
+  const bool has_bf16_parameters = variant.truth && variant.copy == ElementType::bf16;
+  if (variant.format == StateFormat::fp32 && !has_bf16_parameters) return fp32_kernel_of<Lane>(variant);
   return narrow_kernel_of<Lane>(variant);
 }
 
