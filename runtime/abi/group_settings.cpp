@@ -35,7 +35,6 @@ zf_group read_group(const zf_group* given, std::size_t index) {
           "at most grad_buffers");
   require(group.state_format >= ZF_STATE_FP32 && group.state_format <= ZF_STATE_BF16_SPLIT, index,
           "state_format", group.state_format, "ZF_STATE_FP32, _BF16, _SPLIT or _BF16_SPLIT");
-  require(group.reserved == 0, index, "reserved", group.reserved, "0");
   return group;
 }
 
@@ -73,6 +72,7 @@ GroupShape shape_of(const zf_group& group) {
           .grad_buffers = static_cast<std::uint32_t>(group.grad_buffers),
           .format = static_cast<StateFormat>(group.state_format),
           .first_element = group.first_element,
+          .speculative = group.speculative != 0,
           .ranges = std::move(ranges)};
 }
 

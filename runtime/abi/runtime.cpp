@@ -208,11 +208,17 @@ bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
 }
 
 void Runtime::check_all_done() const {
-  if (submissions_.all_done()) return;
+  const std::optional<std::size_t> undecided = submissions_.undecided_group();
+  if (submissions_.all_done() && !undecided) return;
   if (ended_ || worker_.is_gone()) {
     throw AbiError(ZF_WORKER_DIED,
                    "the optimizer died during a step: parameters and moments may be half updated",
                    "open another handle and continue there from an earlier checkpoint");
+  }
+  if (undecided) {
+    throw AbiError(ZF_ERROR_BUSY,
+                   format_text("group {} has a speculated step that is not decided", *undecided),
+                   "submit ZF_TAKE_BACK or ZF_STEP for it, and call zf_wait");
   }
   throw AbiError(ZF_ERROR_BUSY, "submitted work is not done yet", "call zf_wait first");
 }
@@ -329,6 +335,10 @@ zf_stats Runtime::stats() {
 void Runtime::end() {
   if (ended_.exchange(true)) return;
   const Nanoseconds deadline = now_ns() + close_timeout_ns_;
+  {
+    const std::scoped_lock lock(submit_mutex_, mutex_);
+    submissions_.take_back_all();
+  }
   try {
     await_ticket(submissions_.submitted(), deadline);
   } catch (...) {

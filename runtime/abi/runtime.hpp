@@ -57,7 +57,8 @@ class Runtime {
 
  private:
   void check_not_ended() const;
-  /// Throws AbiError(ZF_ERROR_BUSY) if submitted work is not done. The caller holds mutex_.
+  /// Throws AbiError(ZF_ERROR_BUSY) if submitted work is not done, or a speculated step not
+  /// decided. The caller holds mutex_.
   void check_all_done() const;
   /// Throws AbiError(ZF_ERROR_USAGE) if the group has no such parameters or moments.
   void check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,

@@ -1,6 +1,7 @@
 #include "abi/submissions.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -14,13 +15,17 @@ namespace zf {
 namespace {
 
 WorkKind kind_of(const zf_submit_args& args) {
-  static_assert(static_cast<int>(WorkKind::step) == ZF_STEP && static_cast<int>(WorkKind::norm) == ZF_NORM);
+  static_assert(static_cast<int>(WorkKind::step) == ZF_STEP && static_cast<int>(WorkKind::norm) == ZF_NORM &&
+                static_cast<int>(WorkKind::speculate) == ZF_SPECULATE &&
+                static_cast<int>(WorkKind::take_back) == ZF_TAKE_BACK);
   return static_cast<WorkKind>(args.work);
 }
 
 void check(const zf_submit_args& args, std::size_t group_count) {
   if (args.work >= kWorkKinds)
-    throw AbiError(ZF_ERROR_USAGE, format_text("work is {}; it must be ZF_STEP or ZF_NORM", args.work));
+    throw AbiError(
+        ZF_ERROR_USAGE,
+        format_text("work is {}; it must be ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK", args.work));
   if (args.buffer >= kGradBuffers)
     throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
   if (args.groups == nullptr && args.n_groups != 0)
@@ -32,10 +37,12 @@ void check(const zf_submit_args& args, std::size_t group_count) {
 
 /// Checks the scalars of a submission, except for those of each group.
 void check_scalars(const zf_submit_args& args) {
-  if (kind_of(args) != WorkKind::step) {
+  if (kind_of(args) == WorkKind::norm || kind_of(args) == WorkKind::take_back) {
     if (args.scalars == nullptr && args.scalars_of == nullptr && args.scalar_count == 0) return;
-    throw AbiError(ZF_ERROR_USAGE, "work is ZF_NORM, and scalars, scalars_of or scalar_count is set",
-                   "a norm takes none");
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("work is {}, and scalars, scalars_of or scalar_count is set",
+                               kind_of(args) == WorkKind::norm ? "ZF_NORM" : "ZF_TAKE_BACK"),
+                   "it takes none");
   }
   if (args.groups != nullptr && args.n_groups == 0) return;
   if (args.scalars == nullptr)
@@ -78,6 +85,11 @@ GroupRequest request_of(const zf_submit_args& args, std::size_t index, std::uint
           .mode = static_cast<AdamMode>(scalars.mode)};
 }
 
+/// Returns whether two requests compute the same step.
+bool is_same_step(const GroupRequest& one, const GroupRequest& other) {
+  return one.mode == other.mode && std::memcmp(&one.scalars, &other.scalars, sizeof one.scalars) == 0;
+}
+
 }  // namespace
 
 Submissions::Submissions(const Arena& arena) : arena_(arena), groups_(arena.control().group_count) {
@@ -104,7 +116,7 @@ std::uint64_t Submissions::submit(const zf_submit_args& args) {
   choose_groups(args);
   check_scalars_of(args, chosen_.size());
   std::uint64_t count = submitted();
-  for (std::size_t i = 0; i < chosen_.size(); ++i) publish(i, args, ++count);
+  for (std::size_t i = 0; i < chosen_.size(); ++i) publish(i, args, count);
   arena_.control().submitted.store(count, std::memory_order_seq_cst);
   arena_.control().work.ring();
   return count;
@@ -126,11 +138,15 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     if (std::exchange(group.chosen_by, calls_) == calls_)
       throw AbiError(ZF_ERROR_USAGE, format_text("group {} is named twice", index));
     // A step may be submitted after a norm of the same gradients, because work is done in order.
-    const bool busy = group.last_of(WorkKind::step, args.buffer).ticket > completed ||
-                      group.last_of(kind_of(args), args.buffer).ticket > completed;
+    const auto is_pending = [&](WorkKind kind) {
+      return group.last_of(kind, args.buffer).ticket > completed;
+    };
+    const bool busy = is_pending(WorkKind::step) || is_pending(kind_of(args)) ||
+                      (kind_of(args) == WorkKind::speculate && is_pending(WorkKind::take_back));
     if (args.buffer == 1 && !arena_.group(index).has_second_grads())
       throw AbiError(ZF_ERROR_USAGE, format_text("group {} has no gradient buffer {}", index, args.buffer),
                      "use buffer 0, or ask for two with zf_group.grad_buffers");
+    check_speculation(index, args);
     if (busy) {
       throw AbiError(ZF_ERROR_BUSY,
                      format_text("group {}: gradient buffer {} is still being read", index, args.buffer),
@@ -139,17 +155,80 @@ void Submissions::choose_groups(const zf_submit_args& args) {
   }
 }
 
-void Submissions::publish(std::size_t number, const zf_submit_args& args, std::uint64_t ticket) {
+void Submissions::check_speculation(std::size_t index, const zf_submit_args& args) const {
+  const std::optional<std::uint32_t>& undecided = groups_[index].undecided;
+  const auto refuse = [&](std::string_view why, std::string_view hint) {
+    throw AbiError(ZF_ERROR_USAGE, format_text("group {} {}", index, why), std::string(hint));
+  };
+  switch (kind_of(args)) {
+    case WorkKind::speculate:
+      if (undecided) refuse("has a speculated step that is not decided", "submit ZF_STEP or ZF_TAKE_BACK");
+      if (arena_.group(index).elements != 0 && arena_.group(index).log.bytes == 0)
+        refuse("has no log for speculated steps", "set zf_group.speculative");
+      break;
+    case WorkKind::take_back:
+      if (undecided != args.buffer) refuse("has no speculated step of this gradient buffer", "");
+      break;
+    case WorkKind::step:
+      if (undecided && undecided != args.buffer)
+        refuse("has a speculated step of the other gradient buffer", "submit ZF_TAKE_BACK for that first");
+      break;
+    case WorkKind::norm:
+    case WorkKind::keep:
+      break;
+  }
+}
+
+void Submissions::publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count) {
   const std::uint32_t index = chosen_[number];
   Group& group = groups_[index];
   GroupBlock& block = arena_.group(index);
-  const WorkKind kind = kind_of(args);
-  group.last_of(kind, args.buffer) = {.ticket = ticket, .first_chunk = chunks_};
-  arena_.entry(ticket - 1) = {
-      .group = index, .buffer = args.buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
-  if (kind == WorkKind::norm) return;
-  chunks_ += block.chunks();
-  block.requests[args.buffer] = request_of(args, number, ++group.serial);
+  GroupRequest& speculation = block.speculations[args.buffer];
+  WorkKind kind = kind_of(args);
+  if (kind == WorkKind::speculate) {
+    speculation = request_of(args, number, 0);
+    group.undecided = args.buffer;
+  } else if (kind == WorkKind::take_back) {
+    group.undecided.reset();
+  } else if (kind == WorkKind::step) {
+    const GroupRequest& request = block.requests[args.buffer] = request_of(args, number, ++group.serial);
+    if (group.undecided) {
+      if (is_same_step(request, speculation)) {
+        kind = WorkKind::keep;
+      } else {
+        publish_entry(index, args.buffer, WorkKind::take_back, count);
+      }
+      group.undecided.reset();
+    }
+  }
+  publish_entry(index, args.buffer, kind, count);
+}
+
+void Submissions::publish_entry(std::uint32_t group, std::uint32_t buffer, WorkKind kind,
+                                std::uint64_t& count) {
+  arena_.entry(count++) = {
+      .group = group, .buffer = buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
+  const WorkKind submitted = kind == WorkKind::keep ? WorkKind::step : kind;
+  groups_[group].last_of(submitted, buffer) = {.ticket = count, .first_chunk = chunks_};
+  if (kind != WorkKind::norm) chunks_ += arena_.group(group).chunks();
+}
+
+std::optional<std::size_t> Submissions::undecided_group() const {
+  const auto found =
+      std::ranges::find_if(groups_, [](const Group& group) { return group.undecided.has_value(); });
+  if (found == groups_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - groups_.begin());
+}
+
+void Submissions::take_back_all() {
+  std::uint64_t count = submitted();
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    if (!groups_[i].undecided) continue;
+    publish_entry(i, *groups_[i].undecided, WorkKind::take_back, count);
+    groups_[i].undecided.reset();
+  }
+  arena_.control().submitted.store(count, std::memory_order_seq_cst);
+  arena_.control().work.ring();
 }
 
 SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {

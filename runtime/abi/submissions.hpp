@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ipc/arena.hpp"
@@ -31,6 +32,10 @@ class Submissions {
   std::uint64_t submit(const zf_submit_args& args);
   std::uint64_t submitted() const;
   bool all_done() const;
+  /// Returns the first group with a speculated step that is not decided.
+  std::optional<std::size_t> undecided_group() const;
+  /// Submits that each speculated step is taken back.
+  void take_back_all();
 
   /// Returns the group's last step among those submitted up to `ticket`.
   SubmittedStep last_step(std::size_t group, std::uint64_t ticket) const;
@@ -41,8 +46,9 @@ class Submissions {
     std::uint64_t first_chunk = 0;
   };
   struct Group {
-    std::uint64_t serial = 0;     ///< steps submitted so far
-    std::uint64_t chosen_by = 0;  ///< number of the last submit() call that named it
+    std::uint64_t serial = 0;                     ///< steps submitted so far
+    std::optional<std::uint32_t> undecided = {};  ///< the gradient buffer of its speculated step
+    std::uint64_t chosen_by = 0;                  ///< number of the last submit() call that named it
     std::array<std::array<Last, kGradBuffers>, kWorkKinds> last = {};
 
     Last& last_of(WorkKind kind, std::uint32_t buffer) {
@@ -52,8 +58,11 @@ class Submissions {
 
   /// Fills chosen_ with the groups of a submission. Throws if one of them cannot be submitted now.
   void choose_groups(const zf_submit_args& args);
-  /// Publishes the work on the chosen group of this number.
-  void publish(std::size_t number, const zf_submit_args& args, std::uint64_t ticket);
+  /// Throws if the group's speculated step, or its lack, does not go together with a submission.
+  void check_speculation(std::size_t index, const zf_submit_args& args) const;
+  /// Publishes the work on the chosen group of this number, and raises `count`, the number of entries.
+  void publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count);
+  void publish_entry(std::uint32_t group, std::uint32_t buffer, WorkKind kind, std::uint64_t& count);
 
   const Arena& arena_;
   std::vector<Group> groups_;

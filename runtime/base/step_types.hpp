@@ -51,6 +51,15 @@ struct UndoRun {
   std::uint64_t mark;
 };
 
+/// The log of a speculated step (engine/rollback.hpp) has this many bytes for each so many elements that are
+/// begun: 2.25 per parameter.
+inline constexpr std::size_t kRollbackGrain = 1024;
+inline constexpr std::size_t kRollbackGrainBytes = kRollbackGrain * 9 / 4;
+/// Returns the bytes of the log of n elements. Pure.
+constexpr std::size_t rollback_bytes(std::size_t n) {
+  return (n + kRollbackGrain - 1) / kRollbackGrain * kRollbackGrainBytes;
+}
+
 /// The largest number of a step.
 inline constexpr std::uint64_t kMaxStep = std::uint64_t{1} << 62;
 

@@ -48,6 +48,7 @@ struct Avx2Lane {
   }
 
   static F add(F a, F b) { return _mm256_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
   static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F div(F a, F b) { return _mm256_div_ps(a, b); }
@@ -115,6 +116,35 @@ struct Avx2Lane {
   }
   static W set_words(uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
 
+  static W sub_words(W a, W b) { return _mm256_sub_epi32(a, b); }
+  static W min_words(W a, W b) { return _mm256_min_epu32(a, b); }
+  static bool any_nan(F a, F b, F c) {
+    return _mm256_movemask_ps(
+               _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q), _mm256_cmp_ps(c, c, _CMP_UNORD_Q))) != 0;
+  }
+  static uint32_t whole(W codes) {
+    return static_cast<uint32_t>(
+        _mm256_movemask_ps(floats(_mm256_cmpeq_epi32(codes, set_words(kRollbackWhole)))));
+  }
+  static void store_codes(uint8_t* at, const W* p, const W* m, const W* v) {
+    const __m128i low =
+        bytes(or_words(p[0], _mm256_slli_epi32(m[0], 4)), or_words(p[1], _mm256_slli_epi32(m[1], 4)));
+    const __m128i pairs = _mm_maddubs_epi16(bytes(v[0], v[1]), _mm_set1_epi16(0x1001));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), low);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(at + 16), _mm_packus_epi16(pairs, pairs));
+  }
+  static void load_codes(const uint8_t* at, W* p, W* m, W* v) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i pairs = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + 16));
+    const __m128i each = _mm_and_si128(_mm_unpacklo_epi8(pairs, _mm_srli_epi16(pairs, 4)), _mm_set1_epi8(15));
+    for (int k = 0; k < 2; ++k) {
+      const W both = _mm256_cvtepu8_epi32(k == 0 ? low : _mm_srli_si128(low, 8));
+      p[k] = and_words(both, set_words(15));
+      m[k] = _mm256_srli_epi32(both, 4);
+      v[k] = _mm256_cvtepu8_epi32(k == 0 ? each : _mm_srli_si128(each, 8));
+    }
+  }
+
   struct S {
     W of_even;
     W of_odd;
@@ -135,6 +165,12 @@ struct Avx2Lane {
   }
 
  private:
+  /// Returns the words of both, each below 256, as bytes.
+  static __m128i bytes(W a, W b) {
+    const W halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+    return _mm_packus_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+  }
+
   static constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
   template <ElementType kCopy>

@@ -51,6 +51,7 @@ struct Avx512Lane {
   }
 
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
   static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F div(F a, F b) { return _mm512_div_ps(a, b); }
@@ -116,6 +117,27 @@ struct Avx512Lane {
     return _mm512_mask_mov_ps(otherwise, _mm512_cmpeq_epi32_mask(a, b), then);
   }
   static W set_words(uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
+
+  static W sub_words(W a, W b) { return _mm512_sub_epi32(a, b); }
+  static W min_words(W a, W b) { return _mm512_min_epu32(a, b); }
+  static bool any_nan(F a, F b, F c) {
+    return (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(c, c, _CMP_UNORD_Q)) != 0;
+  }
+  static uint32_t whole(W codes) { return _mm512_cmpeq_epi32_mask(codes, set_words(kRollbackWhole)); }
+  static void store_codes(uint8_t* at, const W* p, const W* m, const W* v) {
+    const __m128i low = _mm512_cvtepi32_epi8(or_words(*p, _mm512_slli_epi32(*m, 4)));
+    const __m128i pairs = _mm_maddubs_epi16(_mm512_cvtepi32_epi8(*v), _mm_set1_epi16(0x1001));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), low);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(at + 16), _mm_packus_epi16(pairs, pairs));
+  }
+  static void load_codes(const uint8_t* at, W* p, W* m, W* v) {
+    const W low = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+    const __m128i pairs = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + 16));
+    const __m128i each = _mm_unpacklo_epi8(pairs, _mm_srli_epi16(pairs, 4));
+    *p = and_words(low, set_words(15));
+    *m = _mm512_srli_epi32(low, 4);
+    *v = _mm512_cvtepu8_epi32(_mm_and_si128(each, _mm_set1_epi8(15)));
+  }
 
   struct S {
     W of_even;

@@ -45,6 +45,7 @@ struct NeonLane {
   }
 
   static F add(F a, F b) { return vaddq_f32(a, b); }
+  static F sub(F a, F b) { return vsubq_f32(a, b); }
   static F mul(F a, F b) { return vmulq_f32(a, b); }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
   static F div(F a, F b) { return vdivq_f32(a, b); }
@@ -98,6 +99,22 @@ struct NeonLane {
   static bool has_nan(F a, F b) { return vminvq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))) == 0; }
   static F where_equal(W a, W b, F then, F otherwise) { return vbslq_f32(vceqq_u32(a, b), then, otherwise); }
   static W set_words(uint32_t word) { return vdupq_n_u32(word); }
+
+  static W sub_words(W a, W b) { return vsubq_u32(a, b); }
+  static W min_words(W a, W b) { return vminq_u32(a, b); }
+  static bool any_nan(F a, F b, F c) {
+    return vminvq_u32(vandq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b)), vceqq_f32(c, c))) == 0;
+  }
+  static uint32_t whole(W codes) {
+    const uint32_t bits_of_lanes[] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(vceqq_u32(codes, set_words(kRollbackWhole)), vld1q_u32(bits_of_lanes)));
+  }
+  static void store_codes(uint8_t* at, const W* p, const W* m, const W* v) {
+    store_codes_singly<width>(at, p, m, v, vst1q_u32);
+  }
+  static void load_codes(const uint8_t* at, W* p, W* m, W* v) {
+    load_codes_singly<width>(at, p, m, v, vld1q_u32);
+  }
 
   struct S {
     uint64x2_t of_low;

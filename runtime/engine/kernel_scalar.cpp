@@ -39,6 +39,7 @@ struct ScalarLane {
   }
 
   static F add(F a, F b) { return a + b; }
+  static F sub(F a, F b) { return a - b; }
   static F mul(F a, F b) { return a * b; }
   static F fma(F a, F b, F c) { return __builtin_fmaf(a, b, c); }
   static F div(F a, F b) { return a / b; }
@@ -82,6 +83,17 @@ struct ScalarLane {
   static bool has_nan(F a, F b) { return a != a || b != b; }
   static F where_equal(W a, W b, F then, F otherwise) { return a == b ? then : otherwise; }
   static W set_words(uint32_t word) { return word; }
+
+  static W sub_words(W a, W b) { return a - b; }
+  static W min_words(W a, W b) { return a < b ? a : b; }
+  static bool any_nan(F a, F b, F c) { return a != a || b != b || c != c; }
+  static uint32_t whole(W codes) { return codes == kRollbackWhole ? 1 : 0; }
+  static void store_codes(uint8_t* at, const W* p, const W* m, const W* v) {
+    store_codes_singly<width>(at, p, m, v, [](uint32_t* to, W a) { *to = a; });
+  }
+  static void load_codes(const uint8_t* at, W* p, W* m, W* v) {
+    load_codes_singly<width>(at, p, m, v, [](const uint32_t* from) { return *from; });
+  }
 
   using S = uint64_t;
   static S no_sums() { return 0; }

@@ -5,6 +5,7 @@
 #include "engine/gradient_norm.hpp"
 #include "engine/kernel.hpp"
 #include "engine/reading.hpp"
+#include "engine/rollback.hpp"
 
 namespace zf {
 
@@ -15,6 +16,8 @@ struct KernelSet {
   void (&roofline)(const AdamArrays& arrays);
   NormKernel (&norm)(ElementType type);
   ReadKernel (&read)(ElementType type);
+  SpeculateKernel (&speculate)(const KernelVariant& variant);
+  TakeBackKernel (&take_back)(const KernelVariant& variant);
 };
 
 extern const KernelSet kScalarKernels;

@@ -7,6 +7,7 @@
 #include "engine/norm_loop.hpp"
 #include "engine/outputs_loop.hpp"
 #include "engine/read_loop.hpp"
+#include "engine/rollback_loop.hpp"
 
 namespace zf {
 namespace {
@@ -25,7 +26,9 @@ constexpr KernelSet lane_kernels() {
           .outputs = outputs_of<Lane>,
           .roofline = roofline_loop<Lane>,
           .norm = norm_kernel_of<Lane>,
-          .read = read_kernel_of<Lane>};
+          .read = read_kernel_of<Lane>,
+          .speculate = speculate_of<Lane>,
+          .take_back = take_back_of<Lane>};
 }
 
 }  // namespace

@@ -167,7 +167,8 @@ typedef struct zf_group {
   int32_t state_format;   /* ZF_STATE_FP32, ... Others need stale 0, one moment set, and ZF_NONE or ZF_BF16 as
                              copy_type. With split masters that is ZF_BF16, and ZF_COPY is the parameters:
                              the high halves of the masters. */
-  uint32_t reserved;      /* 0 */
+  uint32_t speculative;   /* not 0: ZF_SPECULATE may be submitted. It costs 2.25 bytes a parameter, and needs
+                             ZF_STATE_FP32. */
   uint64_t first_element; /* the number of the first element: no two of a model may have the same */
   const zf_range* ranges; /* NULL, or how elements are numbered from the first range on. Positions ascend, are
                              less than elements, and are multiples of 32. zf_open copies the ranges. */
@@ -271,7 +272,17 @@ ZF_API zf_status zf_adam_scalars(const zf_adam* settings, uint64_t step, zf_scal
 /* The kinds of work. */
 enum {
   ZF_STEP = 0, /* an Adam step */
-  ZF_NORM = 1  /* the sum of squares of the gradients, for zf_norm; nothing is changed */
+  ZF_NORM = 1, /* the sum of squares of the gradients, for zf_norm; nothing is changed */
+  /* A step that may be taken back, bit for bit, with zf_group.speculative: to begin it before it is known
+   * whether gradients are clipped. It writes no output and is not counted. The next ZF_STEP of the group,
+   * with the same buffer, has the results that it would have without speculation. With equal scalars it keeps
+   * the speculated step, else that is first taken back. ZF_TAKE_BACK takes it back alone. Until one of both
+   * is done, do not touch parameters and moments, and do not write these gradients. (A ZF_NORM of them may be
+   * submitted.) Meanwhile calls that read or write the state return ZF_ERROR_BUSY. zf_end takes back.
+   * What cannot be taken back is left to the ZF_STEP: all with L2 decay, and what comes after infinities,
+   * NaNs, or more large changes than the log has room for. */
+  ZF_SPECULATE = 2,
+  ZF_TAKE_BACK = 3 /* without scalars */
 };
 
 typedef struct zf_submit_args {
@@ -287,7 +298,7 @@ typedef struct zf_submit_args {
                                  groups, or as many scalars as groups, in the same order */
   size_t scalar_count;
   uint32_t scalars_size; /* sizeof(zf_scalars), as the INIT macro sets it */
-  uint32_t work;         /* ZF_STEP or ZF_NORM */
+  uint32_t work;         /* ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT \

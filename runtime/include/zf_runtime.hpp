@@ -148,6 +148,10 @@ class Optimizer {
   /// Submits ZF_NORM and returns the ticket. After wait(), norm() has the result.
   std::uint64_t submit_norm(const Submission& submission = {}) { return submit(submission, ZF_NORM); }
 
+  /// Submit ZF_SPECULATE and ZF_TAKE_BACK, and return the ticket.
+  std::uint64_t speculate(const Submission& submission) { return submit(submission, ZF_SPECULATE); }
+  std::uint64_t take_back(const Submission& submission = {}) { return submit(submission, ZF_TAKE_BACK); }
+
   /// Calls zf_wait. Returns false at the timeout. Ticket 0 means everything that is submitted.
   bool wait(std::uint64_t ticket = 0, std::chrono::milliseconds timeout = forever) {
     return is_done(zf_wait(handle_, ticket, timeout.count()));

@@ -90,6 +90,8 @@ void check_offsets(const Arena& arena) {
       refuse(format_text("is an arena in which group {} has chunks of 0 elements", i));
     if (!fits(arena.group(i).ranges_offset, arena.group(i).range_count, sizeof(ElementRange), bytes))
       refuse(format_text("is an arena in which group {} has ranges outside of it", i));
+    if (!fits(arena.group(i).log.offset, arena.group(i).log.bytes, 1, bytes))
+      refuse(format_text("is an arena in which group {} has a log outside of it", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
         refuse(format_text("is an arena in which group {} lies outside of it", i));
@@ -162,6 +164,7 @@ Arena Arena::create(const ArenaLayout& layout) {
     std::ranges::copy(layout.shapes[i].ranges, arena.at<ElementRange>(ranges_offset));
     ranges_offset += group.range_count * sizeof(ElementRange);
     group.arrays = layout.arrays[i];
+    group.log = layout.logs[i];
   }
   return arena;
 }

@@ -16,6 +16,7 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value 
 /// Returns what a state format does not go together with; "" if it is fine.
 std::string_view objection_to(const GroupShape& group) {
   if (group.format == StateFormat::fp32) return "";
+  if (group.speculative) return "speculation";
   if (group.stale) return "stale";
   if (group.moment_sets != 1) return "two sets of moments";
   if (group.copy_type == ElementType::f16) return "an fp16 copy";
@@ -151,6 +152,9 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
       places[kind] = {.offset = at, .bytes = sizes[kind]};
       at = round_up(at + sizes[kind], kPageBytes) + gap_after(sizes[kind]);
     }
+    const std::uint64_t log_bytes = groups[i].speculative ? rollback_bytes(groups[i].elements) : 0;
+    layout.logs.push_back({.offset = at, .bytes = log_bytes});
+    at = round_up(at + log_bytes, kPageBytes) + gap_after(log_bytes);
     // 2^20 groups of 2^48 elements would overflow; 2^62 bytes are refused long before that.
     if (at > (std::uint64_t{1} << 62)) {
       throw Error(Exit::usage, format_text("group {}: the arena would exceed 2^62 bytes", i));

@@ -30,6 +30,7 @@ struct GroupShape {
   std::uint64_t chunk_bytes = kChunkBytes;    ///< bytes of the copy or, without a copy, of an fp32 array
   StateFormat format = StateFormat::fp32;     ///< of parameters and moments; fp32 if stale or two moment sets
   std::uint64_t first_element = 0;            ///< the number of the first element, for bf16 moments
+  bool speculative = false;                   ///< has a log for speculated steps; only with fp32
   std::vector<ElementRange> ranges = {};      ///< from the first one on, elements are numbered by these
 };
 
@@ -45,6 +46,7 @@ struct ArenaLayout {
   std::uint64_t bytes = 0;           ///< size of the whole arena, in whole pages
   std::vector<GroupShape> shapes;
   std::vector<std::array<ArrayPlace, kArrayKinds>> arrays;  ///< per group
+  std::vector<ArrayPlace> logs;                             ///< of speculated steps, per group
 };
 
 /// Returns the bytes of one element; 0 for none.
@@ -55,12 +57,12 @@ std::uint64_t bytes_of(ElementType type);
 std::uint64_t chunk_elements(const GroupShape& group);
 
 /// Returns the layout for a worker of this many threads. The control block lies at 0, then come group blocks,
-/// ring, undo logs, progress and ranges, then for each group p, m, v, two gradients, stale, copy, and the m
-/// and v of set 1. With split masters p has the low halves and copy the high ones. Each array begins on a
-/// page of its own; large ones are a gap apart (base/stagger.hpp). Throws Error(usage) that names the group
-/// if there are no groups, too many groups or elements, or if an array cannot have its type, a group its
-/// number of moment sets, or a state format comes with what it cannot come with, or ranges are not as
-/// zf_group says.
+/// ring, undo logs, progress and ranges, then for each group p, m, v, two gradients, stale, copy, the m
+/// and v of set 1, and the log of speculated steps. With split masters p has the low halves and copy the high
+/// ones. Each array begins on a page of its own; large ones are a gap apart (base/stagger.hpp). Throws
+/// Error(usage) that names the group if there are no groups, too many groups or elements, or if an array
+/// cannot have its type, a group its number of moment sets, or a state format comes with what it cannot come
+/// with, or ranges are not as zf_group says.
 ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1);
 
 }  // namespace zf

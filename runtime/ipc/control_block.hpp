@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 10;
+inline constexpr std::uint32_t kArenaVersion = 11;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -107,8 +107,10 @@ struct alignas(64) GroupBlock {
   std::uint64_t first_element;  ///< the number of the first element, for the rounding of bf16 moments
   std::uint64_t ranges_offset;  ///< ElementRange of this group
   std::array<ArrayPlace, kArrayKinds> arrays;
+  ArrayPlace log;  ///< of speculated steps (engine/rollback.hpp); no bytes: there are none
   // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
+  std::array<GroupRequest, kGradBuffers> speculations;  ///< of WorkKind::speculate and take_back
   // Written by the worker, and by the trainer while no work is submitted. steps[committed % 2] is the number
   // of the last finished step. The next one is written beside it and becomes valid with one store, so that a
   // death at any instruction leaves a right one.
@@ -144,17 +146,18 @@ struct alignas(64) GroupBlock {
     return {array.offset + begin * each, count * each};
   }
 };
-static_assert(sizeof(GroupBlock) == 448 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 200 && offsetof(GroupBlock, committed) == 384 &&
-              offsetof(GroupBlock, norms) == 408);
+static_assert(sizeof(GroupBlock) == 576 && offsetof(GroupBlock, moment_sets) == 20 &&
+              offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, committed) == 512 &&
+              offsetof(GroupBlock, norms) == 536);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
   return group.steps[group.committed.load(std::memory_order_acquire) % 2];
 }
 
-enum class WorkKind : std::uint32_t { step, norm };
-inline constexpr std::size_t kWorkKinds = 2;
+/// `keep` is a step that is speculated already: its outputs, and what its speculation left.
+enum class WorkKind : std::uint32_t { step, norm, speculate, take_back, keep };
+inline constexpr std::size_t kWorkKinds = 4;  ///< that a trainer submits; `keep` has the place of `step`
 
 /// A piece of work on one group and one of its gradient buffers. The ring has room for each combination of
 /// group, buffer and kind once, and none is submitted again before it is done, so the ring cannot overflow.
@@ -163,7 +166,8 @@ struct WorkEntry {
   std::uint32_t buffer;
   WorkKind kind;
   std::uint32_t unused;
-  /// For a step: the number of its first chunk, counted over all steps since the arena was created.
+  /// Except for a norm: the number of its first chunk, counted over all such work since the arena was
+  /// created.
   std::uint64_t first_chunk;
 };
 static_assert(sizeof(WorkEntry) == 24);

@@ -1,5 +1,6 @@
 #include "worker/stepper.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <exception>
 
@@ -10,7 +11,7 @@
 #include "engine/dither.hpp"
 
 namespace zf {
-static_assert(kChunkGrain % kSliceGrain == 0);
+static_assert(kChunkGrain % kSliceGrain == 0 && kSliceGrain % kRollbackGrain == 0);
 namespace {
 
 std::vector<GroupCut> cuts_of(const Arena& arena) {
@@ -60,14 +61,16 @@ void Stepper::place_memory() {
         const GroupBlock& group = arena_.group(i);
         for (const std::vector<Slice>& chunk : shares_[i]) {
           const Slice& slice = chunk[member];
-          for (const ArrayPlace& array : group.arrays) {
-            const ArrayPlace part = group.part_of(array, slice.begin, slice.size());
+          const auto place = [&](const ArrayPlace& part) {
             if (is_reserved) {
               arena_.map_reserved(part.offset, part.bytes);
             } else {
               arena_.reserve(part.offset, part.bytes);
             }
-          }
+          };
+          for (const ArrayPlace& array : group.arrays) place(group.part_of(array, slice.begin, slice.size()));
+          if (group.log.bytes != 0)
+            place({group.log.offset + rollback_bytes(slice.begin), rollback_bytes(slice.size())});
         }
       }
     } catch (...) {
@@ -121,7 +124,8 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
   task.entry = entry;
   if (entry.kind == WorkKind::norm) return task;
   GroupBlock& group = arena_.group(entry.group);
-  const GroupRequest& request = group.requests[entry.buffer];
+  const bool is_speculation = entry.kind == WorkKind::speculate || entry.kind == WorkKind::take_back;
+  const GroupRequest& request = (is_speculation ? group.speculations : group.requests)[entry.buffer];
   task.serial = request.serial;
   task.number = request.step;
   task.variant = variant_of(group, request);
@@ -153,44 +157,71 @@ void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) c
     if (task.entry.kind == WorkKind::norm) {
       norms_.sum(task.entry.group, task.entry.buffer,
                  slice);  // starts again from the beginning, since it changes nothing
-    } else if (resume) {
-      resume_slice(task, chunk, slice, member);
-    } else {
-      step_slice(task, chunk, slice, member);
+      continue;
     }
+    if (resume && arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) continue;
+    if (slice.size() != 0) work_on_slice(task, chunk, slice, member, resume);
+    report(member, chunk);
   }
 }
 
-void Stepper::step_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
-                         std::size_t member) const {
-  if (slice.size() != 0) {
-    UndoLog& undo = undo_of(member);
-    begin_run(undo, chunk, 0);
-    step_part(task.step, slice, prefetch_distance_, &undo);
+void Stepper::work_on_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
+                            std::size_t member, bool resume) const {
+  UndoLog& undo = undo_of(member);
+  const AdamArrays arrays = arrays_of(task.step, slice, prefetch_distance_);
+  const std::size_t at = resume ? roll_back(undo, chunk, arrays, task.variant.format) : 0;
+  switch (task.entry.kind) {
+    case WorkKind::norm:
+      break;
+    case WorkKind::step:
+      if (resume) return finish_slice(task, chunk, slice, at, undo);
+      begin_run(undo, chunk, 0);
+      return step_part(task.step, slice, prefetch_distance_, &undo);
+    case WorkKind::keep:
+      return finish_slice(task, chunk, slice, std::max(at, log_of(task, slice).stepped), undo);
+    case WorkKind::speculate:
+      if (!resume) return speculate_slice(task, chunk, slice, undo);
+      log_of(task, slice).stepped = at;  // the rest is not worth a way of its own
+      return;
+    case WorkKind::take_back:
+      return take_slice_back(task, chunk, slice, at, undo);
   }
-  report(member, chunk);
 }
 
-void Stepper::resume_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
-                           std::size_t member) const {
-  if (arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) return;
-  if (slice.size() != 0) {
-    UndoLog& undo = undo_of(member);
-    const AdamArrays arrays = arrays_of(task.step, slice, prefetch_distance_);
-    const std::size_t at = roll_back(undo, chunk, arrays, task.variant.format);
+void Stepper::finish_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
+                           UndoLog& undo) const {
+  // Step the rest of the slice without outputs. Outputs of the part before may be lost or not written yet, so
+  // all of them are written afterwards.
+  KernelVariant variant = task.variant;
+  variant.stale = false;
+  variant.copy = ElementType::none;
+  TensorStep step = task.step;
+  step.kernel = adam_kernel(isa_, variant);
+  begin_run(undo, chunk, at);
+  step_part(step, {slice.begin + at, slice.end}, prefetch_distance_, &undo);
+  output_kernel(isa_, task.variant)(arrays_of(task.step, slice, prefetch_distance_));
+}
 
-    // Step the rest of the slice without outputs. Outputs of the part before may be lost, so all of them are
-    // written again afterwards.
-    KernelVariant variant = task.variant;
-    variant.stale = false;
-    variant.copy = ElementType::none;
-    TensorStep step = task.step;
-    step.kernel = adam_kernel(isa_, variant);
-    begin_run(undo, chunk, at);
-    step_part(step, {slice.begin + at, slice.end}, prefetch_distance_, &undo);
-    output_kernel(isa_, task.variant)(arrays);
-  }
-  report(member, chunk);
+void Stepper::speculate_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
+                              UndoLog& undo) const {
+  RollbackHeader& log = log_of(task, slice);
+  log.stepped = 0;
+  if (!can_be_taken_back(task.variant)) return;
+  begin_run(undo, chunk, 0);
+  AdamArrays arrays = arrays_of(task.step, slice, prefetch_distance_);
+  arrays.undo = &undo;
+  log.stepped =
+      speculate_kernel(isa_, task.variant)(task.step.scalars, arrays, rollback_place(log, slice.size(), 0));
+}
+
+void Stepper::take_slice_back(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
+                              UndoLog& undo) const {
+  RollbackHeader& log = log_of(task, slice);
+  if (at >= log.stepped) return;
+  begin_run(undo, chunk, at);
+  AdamArrays arrays = arrays_of(task.step, {slice.begin + at, slice.begin + log.stepped}, prefetch_distance_);
+  arrays.undo = &undo;
+  take_back_kernel(isa_, task.variant)(task.step.scalars, arrays, rollback_place(log, slice.size(), at));
 }
 
 void Stepper::report(std::size_t member, std::uint64_t chunk) const {
@@ -225,6 +256,7 @@ void Stepper::commit_batch() {
       norms_.add_up(task.entry.group, task.entry.buffer);
       continue;
     }
+    if (task.entry.kind != WorkKind::step && task.entry.kind != WorkKind::keep) continue;
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
     if (committed == task.serial) continue;  // committed by a worker that died before it could report it
     assert(task.serial == committed + 1);

@@ -9,6 +9,7 @@
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/rollback.hpp"
 #include "engine/tensor_step.hpp"
 #include "engine/undo.hpp"
 #include "ipc/arena.hpp"
@@ -20,8 +21,8 @@ namespace zf {
 /// The work on one group in one fork-join.
 struct GroupTask {
   WorkEntry entry = {};
-  // Only for a step:
-  std::uint64_t serial = 0;  ///< the value of GroupBlock::committed when it is done
+  // Not for a norm:
+  std::uint64_t serial = 0;  ///< for a step: the value of GroupBlock::committed when it is done
   std::uint64_t number = 0;  ///< of the step
   KernelVariant variant = {};
   TensorStep step = {};
@@ -50,9 +51,21 @@ class Stepper {
   void run_batch(bool resume);
   /// Does a member's part of a task.
   void run_task(const GroupTask& task, std::size_t member, bool resume) const;
-  void step_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
-  /// Steps a slice that an earlier worker may have begun, finished or torn.
-  void resume_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t member) const;
+  /// Does the work on a slice that is not empty. With `resume` an earlier worker may have begun, finished or
+  /// torn it.
+  void work_on_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t member,
+                     bool resume) const;
+  /// Steps a slice from its element `at` on, and writes the outputs of all of it.
+  void finish_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
+                    UndoLog& undo) const;
+  void speculate_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, UndoLog& undo) const;
+  /// Takes the speculated step of a slice back, from its element `at` on.
+  void take_slice_back(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
+                       UndoLog& undo) const;
+  RollbackHeader& log_of(const GroupTask& task, const Slice& slice) const {
+    const std::uint64_t log = arena_.group(task.entry.group).log.offset;
+    return *arena_.at<RollbackHeader>(log + rollback_bytes(slice.begin));
+  }
   /// Reports that the member has done its part of all chunks up to this one.
   void report(std::size_t member, std::uint64_t chunk) const;
   void commit_batch();

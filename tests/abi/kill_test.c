@@ -4,8 +4,10 @@
  * With the argument "cpuset" the last CPU leaves the cpuset meanwhile and comes back, at random moments. With
  * "offline" it leaves the whole machine, so use that in a guest. With "steps" the optimizer is stopped before
  * each kill, and its threads execute single instructions in a random order until the kill comes between two
- * of them. ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). ZF_SEED:
- * another sequence of random choices. ZF_STATE: the state format of all groups. */
+ * of them. With "speculated" (or "speculated-steps", which is both) each step of the hunted one is first
+ * begun as ZF_SPECULATE, with the same scalars or others, and then kept, or taken back and done again.
+ * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). ZF_SEED: another
+ * sequence of random choices. ZF_STATE: the state format of all groups. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +23,7 @@
 enum { GROUPS = 5, MOST_ELEMENTS = 300007, STALL_MS = 60000, MOST_GROWTH_KIB = 256 };
 
 static int32_t state_format = ZF_STATE_FP32;
+static int speculates;
 
 static void take_format(const char* name) {
   static const char* const names[] = {"fp32", "bf16", "split", "bf16+split"};
@@ -47,6 +50,7 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
     groups[i].copy_type = i == 1 ? ZF_F16 : ZF_BF16;
     groups[i].stale = 1;
     groups[i].moment_sets = i == 1 || i == 2 ? 1 : 2;
+    groups[i].speculative = (uint32_t)speculates;
     if (state_format == ZF_STATE_FP32) continue;
     groups[i].copy_type = i == 1 && state_format == ZF_STATE_BF16 ? ZF_NONE : ZF_BF16;
     groups[i].stale = 0;
@@ -134,6 +138,27 @@ static void submit_step(zf_runtime* handle, int step) {
     args.scalar_count = 1;
     EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
   }
+}
+
+/* Begins a step before it is submitted. */
+static void speculate(zf_runtime* handle, int step) {
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  args.work = ZF_SPECULATE;
+  args.buffer = buffer_of_step(step);
+  zf_scalars scalars[GROUPS];
+  for (unsigned i = 0; i < GROUPS; ++i) {
+    scalars[i] = made_scalars(i % 4, (uint64_t)step + 1);
+    if (random_below(2) == 0) scalars[i].grad_scale = random_below(2) == 0 ? 100.0f : 0.25f;
+  }
+  args.scalars = scalars;
+  args.scalar_count = GROUPS;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+  uint64_t number = 0;
+  EXPECT(zf_get_step(handle, 0, &number), ZF_ERROR_BUSY);
+  if (random_below(4) != 0) return;
+  const zf_submit_args back = {sizeof back, args.buffer,        NULL,        0, NULL, NULL,
+                               0,           sizeof(zf_scalars), ZF_TAKE_BACK};
+  EXPECT(zf_submit(handle, &back, NULL), ZF_OK);
 }
 
 /* Waits for all submitted work. If this whole test was stopped meanwhile, as may happen to a long campaign,
@@ -292,7 +317,10 @@ static void run(enum plan_kind kind, struct kills kills) {
       submit_step(calm, i);
     }
     finish(calm);
-    for (int i = step; i < step + steps; ++i) submit_step(hunted, i);
+    for (int i = step; i < step + steps; ++i) {
+      if (speculates) speculate(hunted, i);
+      submit_step(hunted, i);
+    }
     spin_for((int64_t)random_below((uint64_t)(step_ns * steps)));
     kill_worker(hunted, &kills);
     if (steps == 1) read_along(calm, hunted, groups, step, &kills);
@@ -308,7 +336,7 @@ static void run(enum plan_kind kind, struct kills kills) {
     step += steps;
     expect_same(calm, hunted, groups, step);
     EXPECT(zf_get_stats(calm, &stats), ZF_OK);
-    step_ns = (int64_t)stats.last_step_ns * 5 / 4 + 10000;
+    step_ns = (int64_t)stats.last_step_ns * (speculates ? 15 : 5) / 4 + 10000;
     if (kib_before == 0 && kills.done * 4 >= kills.wanted) kib_before = count_private_kib();
   }
   if (cpus_leave) stop_toggling(&toggler);
@@ -384,7 +412,9 @@ int main(int argc, char** argv) {
   if (format != NULL) take_format(format);
   const char* const way = argc > 1 ? argv[1] : "";
   by_single_steps = strcmp(way, "steps") == 0;
-  cpus_leave = *way != 0 && !by_single_steps;
+  speculates = strncmp(way, "speculated", 10) == 0;
+  if (strcmp(way, "speculated-steps") == 0) by_single_steps = 1;
+  cpus_leave = *way != 0 && !by_single_steps && !speculates;
   setvbuf(stdout, NULL, _IOLBF, 0);
   /* A thread's stack may contain a whole huge page, which costs 2 MiB for its first byte. Count the touched
    * pages.

@@ -20,6 +20,7 @@
 #include "engine/isa.hpp"
 #include "engine/kernel.hpp"
 #include "engine/pool.hpp"
+#include "engine/rollback.hpp"
 #include "engine/undo.hpp"
 #include "engine/working_set.hpp"
 #include "os/affinity.hpp"
@@ -138,6 +139,30 @@ std::vector<Candidate> bench(const Options& options, const std::vector<Pu>& pus)
       kernel(scalars, slice);
     };
   };
+  const Buffer logs_of_steps(rollback_bytes(options.params) + rollback_bytes(1) * pus.size(), 3);
+  const auto log_of = [&](const AdamArrays& slice) {
+    return logs_of_steps.as<RollbackHeader>() +
+           rollback_bytes(static_cast<std::size_t>(offset(slice))) / sizeof(RollbackHeader);
+  };
+  const KernelVariant logged = {ElementType::f32, ElementType::none, false, settings.mode, true, true};
+  const auto slice_with_undo = [&](std::size_t member) {
+    AdamArrays slice = set.slice(member);
+    slice.undo = &logs[member];
+    begin_run(logs[member], 0, 0);
+    return slice;
+  };
+  const auto speculate = [&](std::size_t member) {
+    AdamArrays slice = slice_with_undo(member);
+    RollbackHeader& log = *log_of(slice);
+    log.stepped = speculate_kernel(isa, logged)(scalars, slice, rollback_place(log, slice.n, 0));
+  };
+  const auto take_back = [&](std::size_t member) {
+    AdamArrays slice = slice_with_undo(member);
+    RollbackHeader& log = *log_of(slice);
+    const RollbackPlace place = rollback_place(log, slice.n, 0);
+    slice.n = log.stepped;
+    take_back_kernel(isa, logged)(scalars, slice, place);
+  };
   const auto roofline = [&](std::size_t member) { roofline_pass(isa, set.slice(member)); };
   const auto roofline_and_stale = [&](std::size_t member) {
     AdamArrays slice = set.slice(member);
@@ -182,6 +207,8 @@ std::vector<Candidate> bench(const Options& options, const std::vector<Pu>& pus)
       {"bf16 gradients", "step", 26, step(ElementType::bf16, ElementType::none, false)},
       {"all: bf16 g, stale, copy", "step", 32, step(ElementType::bf16, ElementType::bf16, true)},
       {"undo", "step", 28, step(ElementType::f32, ElementType::none, false, true)},
+      {"undo and log", "undo", 30.25, speculate},
+      {"taken back", "undo", 30.25, take_back},
       {"all and undo", "all: bf16 g, stale, copy", 32,
        step(ElementType::bf16, ElementType::bf16, true, true)},
   };

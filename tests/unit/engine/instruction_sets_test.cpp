@@ -12,7 +12,7 @@ namespace {
 
 template <class Set>
 concept MayLackItsLastKernel = requires(Set set) {
-  Set{set.adam, set.outputs, set.roofline};
+  Set{set.adam, set.outputs, set.roofline, set.norm, set.read, set.speculate};
 };
 static_assert(!MayLackItsLastKernel<KernelSet>, "a set without one of its kernels does not compile");
 

@@ -4,6 +4,7 @@
 
 #include "engine/gradient_norm.hpp"
 #include "engine/reading.hpp"
+#include "engine/rollback.hpp"
 #include "engine/undo.hpp"
 #include "kernel_fixture.hpp"
 
@@ -31,6 +32,22 @@ std::vector<double> norms_of(TestState& state, Isa isa, ElementType type) {
 std::uint64_t digest_of_gradients(TestState& state, Isa isa, ElementType type) {
   const AdamArrays arrays = state.arrays({.grad = type}, 0, state.p.size());
   return read_kernel(isa, type)({.array = arrays.g, .n = arrays.n, .digest = true});
+}
+
+/// Steps a state with a log, and takes that back. Returns the log.
+std::vector<unsigned char> log_of(TestState& state, Isa isa, const KernelVariant& variant) {
+  const std::size_t n = state.p.size();
+  AlignedArray<unsigned char> bytes(rollback_bytes(n));
+  UndoLog undo = {};
+  const auto run = [&](auto kernel, std::size_t count) {
+    AdamArrays arrays = state.arrays(variant, 0, count);
+    arrays.undo = &undo;
+    begin_run(undo, 1, 0);
+    return kernel(test_scalars(variant, 3), arrays,
+                  rollback_place(*reinterpret_cast<RollbackHeader*>(bytes.data()), n, 0));
+  };
+  run(take_back_kernel(isa, variant), run(speculate_kernel(isa, variant), n));
+  return {bytes.begin(), bytes.end()};
 }
 
 /// Returns the lanes that can differ from the scalar one.
@@ -75,6 +92,17 @@ int main() {
           ++compared;
           if (variant.undo) break;
         }
+        if (!can_be_taken_back(variant)) continue;
+        const TestState begin = random_state(n, variant.grad, static_cast<unsigned>(n), false);
+        TestState one = begin;
+        TestState other = begin;
+        if (log_of(one, isa, variant) != log_of(other, Isa::scalar, variant) || !(one == begin) ||
+            !(other == begin)) {
+          std::printf("a step of %s is not taken back: %zu elements, %s\n", std::string(name_of(isa)).c_str(),
+                      n, text(variant).c_str());
+          return 1;
+        }
+        ++compared;
       }
     }
   }

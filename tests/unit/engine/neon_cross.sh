@@ -16,7 +16,7 @@ ln -s /usr/include/fmt "$work/fmt" # headers are the same for every architecture
 engine=$source/runtime/engine
 "$compiler" -std=c++20 -O1 -static -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno \
   -I"$work" -I"$build/rooms/base" -I"$build/rooms/engine" -I"$source/tests/unit/engine" \
-  "$engine"/{adam,gradient_norm,instruction_sets,isa,kernel,kernel_scalar,kernel_neon,reading,undo}.cpp \
+  "$engine"/{adam,gradient_norm,instruction_sets,isa,kernel,kernel_scalar,kernel_neon,reading,rollback,undo}.cpp \
   "$source"/runtime/base/{error,format,text}.cpp \
   "$source/tests/unit/engine/lanes_check.cpp" -o "$work/lanes_check"
 qemu-aarch64-static "$work/lanes_check" | tee "$work/said"

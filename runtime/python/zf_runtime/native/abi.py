@@ -33,7 +33,7 @@ ERROR_WORKER, ERROR_ABI, ERROR_FORKED, ERROR_BUSY, ERROR_INTERNAL, ERROR_STATE =
 NONE, F32, BF16, F16 = 0, 1, 2, 3
 ADAM, ADAMW = 0, 1
 STATE_FP32, STATE_BF16, STATE_SPLIT, STATE_BF16_SPLIT = 0, 1, 2, 3
-STEP, NORM = 0, 1
+STEP, NORM, SPECULATE, TAKE_BACK = 0, 1, 2, 3
 READ_NORM, READ_DIGEST, READ_ALONE = 1, 2, 4
 NO, TRY, MUST = 0, 1, 2
 
@@ -58,7 +58,7 @@ class Group(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32), ("grad_type", c_int32), ("elements", c_uint64), ("copy_type", c_int32),
         ("stale", c_int32), ("moment_sets", c_int32), ("grad_buffers", c_int32), ("state_format", c_int32),
-        ("reserved", c_uint32), ("first_element", c_uint64), ("ranges", POINTER(Range)), ("range_count", c_size_t)]
+        ("speculative", c_uint32), ("first_element", c_uint64), ("ranges", POINTER(Range)), ("range_count", c_size_t)]
 
 
 class Scalars(ctypes.Structure):

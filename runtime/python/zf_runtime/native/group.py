@@ -37,6 +37,7 @@ class Group:
     ranges: (position, number) pairs: from this element of the group on, they are numbered from this number, up to the
     next pair. Positions ascend and are multiples of 32. Without pairs, and before the first, they are numbered from
     first_element.
+    speculative: Runtime.speculate() may be called, at 2.25 bytes a parameter; only with state_format "fp32".
     """
 
     elements: int
@@ -48,6 +49,7 @@ class Group:
     state_format: str = "fp32"
     first_element: int = 0
     ranges: tuple[tuple[int, int], ...] = ()
+    speculative: bool = False
 
     def __post_init__(self) -> None:
         for field, known in (("grad_type", ELEMENT_TYPES), ("copy_type", ELEMENT_TYPES),
@@ -76,7 +78,8 @@ class Group:
             abi.Group, elements=int(self.elements), grad_type=ELEMENT_TYPES[self.grad_type],
             copy_type=ELEMENT_TYPES[self.copy_type], stale=int(self.stale),
             moment_sets=0 if self.moment_sets == 1 else 2, grad_buffers=0 if self.grad_buffers == 2 else 1,
-            state_format=STATE_FORMATS[self.state_format], first_element=int(self.first_element),
+            state_format=STATE_FORMATS[self.state_format], speculative=int(self.speculative),
+            first_element=int(self.first_element),
             ranges=(abi.Range * len(ranges))(*ranges) if ranges else None, range_count=len(ranges))
 
 

@@ -188,6 +188,22 @@ class Runtime:
         buffer: which gradients, 0 or 1.
         groups and scalars_of may be an array("I"), which takes the least time.
         Raises ZfBusy if a group's last submission with this buffer is not done; then nothing is submitted."""
+        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP)
+
+    def speculate(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
+                  scalars_of: Sequence[int] | None = None) -> int:
+        """Begins a step that may be taken back, bit for bit, for groups with Group.speculative. The next submit() of
+        the group and buffer has the results that it would have without this. It keeps the step if its scalars are
+        equal. Until that or take_back() is done, do not touch parameters and moments, and do not write these
+        gradients. read_state(), export_state() and others raise ZfBusy meanwhile."""
+        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.SPECULATE)
+
+    def take_back(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
+        """Takes a speculated step back, and returns a ticket."""
+        return self._submit(groups, buffer, work=abi.TAKE_BACK)
+
+    def _submit_scalars(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None, buffer: int,
+                        scalars_of: Sequence[int] | None, work: int) -> int:
         given = [scalars] if isinstance(scalars, Scalars) else scalars
         fields: dict[str, Any] = {
             "scalars": (abi.Scalars * len(given))(*(abi.Scalars(*members) for members in given)),
@@ -197,7 +213,7 @@ class Runtime:
             if len(scalars_of) != wanted:
                 raise ValueError(f"scalars_of has length {len(scalars_of)}; the number of groups is {wanted}")
             fields["scalars_of"] = _words("scalars_of", scalars_of)
-        return self._submit(groups, buffer, **fields)
+        return self._submit(groups, buffer, work=work, **fields)
 
     def submit_norm(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
         """Submits the sums of squares of the groups' gradients (None: all groups), and returns a ticket. After wait(),
