@@ -110,10 +110,10 @@ struct NeonLane {
     return vaddvq_u32(vandq_u32(vceqq_u32(codes, set_words(kRollbackWhole)), vld1q_u32(bits_of_lanes)));
   }
   static void store_codes(uint8_t* at, const W* p, const W* m, const W* v) {
-    store_codes_singly<width>(at, p, m, v, vst1q_u32);
+    store_codes_singly<width>(at, p, m, v, [](uint32_t* to, W a) { vst1q_u32(to, a); });
   }
   static void load_codes(const uint8_t* at, W* p, W* m, W* v) {
-    load_codes_singly<width>(at, p, m, v, vld1q_u32);
+    load_codes_singly<width>(at, p, m, v, [](const uint32_t* from) { return vld1q_u32(from); });
   }
 
   struct S {
