@@ -48,8 +48,8 @@ REMOVED = {
     "a use that is seen waits": (
         READS, "            done = waiter.wait_for(some)\n", "            done = some\n", "by hand"),
     "a forward in another thread waits": (
-        ENGINE, "if not reads.is_of_this_thread or is_closed_to_us(module):\n                self._finish()\n",
-        "if not reads.is_of_this_thread:\n                pass\n", "in a thread"),
+        READS, "if not self.is_of_this_thread or is_closed_to_us(module):\n            self._wait_for_all()\n",
+        "if not self.is_of_this_thread:\n            pass\n", "in a thread"),
     "another stream waits, too": (
         READS, "for place in done or ():", "for place in [*(done or ()), *some]:", "two streams"),
     "the copy waits for backward": (
