@@ -1,7 +1,10 @@
 #include "abi/submissions.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <utility>
 
@@ -87,7 +90,8 @@ GroupRequest request_of(const zf_submit_args& args, std::size_t index, std::uint
 
 /// Returns whether two requests compute the same step.
 bool is_same_step(const GroupRequest& one, const GroupRequest& other) {
-  return one.mode == other.mode && std::memcmp(&one.scalars, &other.scalars, sizeof one.scalars) == 0;
+  using Bits = std::array<std::uint32_t, sizeof(AdamScalars) / sizeof(float)>;  // 0 and -0 differ
+  return one.mode == other.mode && std::bit_cast<Bits>(one.scalars) == std::bit_cast<Bits>(other.scalars);
 }
 
 }  // namespace
