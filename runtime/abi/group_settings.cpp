@@ -35,6 +35,7 @@ zf_group read_group(const zf_group* given, std::size_t index) {
           "at most grad_buffers");
   require(group.state_format >= ZF_STATE_FP32 && group.state_format <= ZF_STATE_BF16_SPLIT, index,
           "state_format", group.state_format, "ZF_STATE_FP32, _BF16, _SPLIT or _BF16_SPLIT");
+  require(group.speculative <= 1, index, "speculative", group.speculative, "0 or 1");
   return group;
 }
 

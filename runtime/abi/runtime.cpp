@@ -130,7 +130,8 @@ void Runtime::buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std
 std::uint64_t Runtime::submit(const zf_submit_args& args) {
   check_not_ended();
   const std::scoped_lock lock(submit_mutex_, mutex_);
-  restart_worker();  // during a pause the submission waits for the next worker
+  check_not_ended();  // zf_end of another thread has taken speculated steps back
+  restart_worker();   // during a pause the submission waits for the next worker
   return submissions_.submit(args);
 }
 

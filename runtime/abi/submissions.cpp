@@ -225,6 +225,7 @@ std::optional<std::size_t> Submissions::undecided_group() const {
 }
 
 void Submissions::take_back_all() {
+  if (!undecided_group()) return;
   std::uint64_t count = submitted();
   for (std::uint32_t i = 0; i < groups_.size(); ++i) {
     if (!groups_[i].undecided) continue;

@@ -58,7 +58,8 @@ class Submissions {
 
   /// Fills chosen_ with the groups of a submission. Throws if one of them cannot be submitted now.
   void choose_groups(const zf_submit_args& args);
-  /// Throws if the group's speculated step, or its lack, does not go together with a submission.
+  /// Throws if the group has a speculated step that the submission does not allow, or lacks one that it
+  /// needs.
   void check_speculation(std::size_t index, const zf_submit_args& args) const;
   /// Publishes the work on the chosen group of this number, and raises `count`, the number of entries.
   void publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count);

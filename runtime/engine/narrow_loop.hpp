@@ -231,8 +231,8 @@ typename Lane::W rounded(typename Lane::F value) {
 
 /// Steps [0, n) of `slice`, where n is a multiple of twice the lane's width.
 ///
-/// Nothing here minds NaNs. A NaN in the gradient, the master, the parameter or a moment makes the new master
-/// NaN, as every operation before it does: such vectors are left to step_narrow_vectors(), unstored.
+/// This loop is wrong for NaNs. A NaN in the gradient, the master, the parameter or a moment makes the new
+/// master NaN. Then nothing is stored, and step_narrow_vectors() steps both vectors.
 template <class Lane, NarrowVariant kVariant>
 void step_twos(const AdamScalars& scalars, const AdamArrays& slice) {
   using F = typename Lane::F;

@@ -48,7 +48,7 @@ RollbackPlace rollback_place(RollbackHeader& log, std::size_t n, std::size_t at)
 using SpeculateKernel = std::size_t (*)(const AdamScalars& scalars, const AdamArrays& arrays,
                                         RollbackPlace place);
 
-/// Puts the old values of a slice back, that is of all its elements, and needs their gradients and the step's
+/// Puts the old values of all elements of a slice back, and needs their gradients and the step's
 /// scalars. `place` is that of its first element. `arrays.undo` must be set.
 using TakeBackKernel = void (*)(const AdamScalars& scalars, const AdamArrays& arrays, RollbackPlace place);
 

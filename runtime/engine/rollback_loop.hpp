@@ -134,7 +134,7 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& arrays, co
       whole_m |= Lane::whole(m_codes[k]) << (k * Lane::width);
       whole_v |= Lane::whole(v_codes[k]) << (k * Lane::width);
     }
-    // The payload of a NaN may depend on the order of the operands, so that none could be relied on.
+    // The payload of a NaN may depend on the order of the operands, so NaNs cannot be restored bit for bit.
     if (has_nan) break;
     if ((whole_p | whole_m | whole_v) != 0) {
       const int count =

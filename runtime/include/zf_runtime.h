@@ -23,8 +23,9 @@
  * Threads. A handle may be used by several threads:
  * - zf_submit, zf_buffer, zf_get_stats, zf_adam_scalars: at any time.
  * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
- *   while submitted work is not done. Meanwhile zf_submit of other threads waits. The buffers are not locked:
- *   do not write parameters or moments during zf_export_state, and do not touch them during zf_import_state.
+ *   while submitted work is not done, or a speculated step is not decided. Meanwhile zf_submit of other
+ * threads waits. The buffers are not locked: do not write parameters or moments during zf_export_state, and
+ * do not touch them during zf_import_state.
  * - zf_wait, zf_progress: by one thread at a time (other calls may run beside it).
  * - zf_norm: by any thread, but without a lock: call it after zf_wait for the ZF_NORM, and before the next
  *   ZF_NORM of the same group and buffer is submitted. While one is being computed, the two results may not
@@ -72,7 +73,8 @@ enum {
   ZF_ERROR_WORKER = 6,    /* zf-optimizer is missing, or could not start */
   ZF_ERROR_ABI = 7,       /* the versions of program and library do not fit */
   ZF_ERROR_FORKED = 8,    /* called in a child of the process that opened the handle */
-  ZF_ERROR_BUSY = 9,      /* submitted work is not done, or another thread waits */
+  ZF_ERROR_BUSY = 9,      /* submitted work is not done, a speculated step is not decided (submit ZF_STEP or
+                             ZF_TAKE_BACK), or another thread waits */
   ZF_ERROR_INTERNAL = 10, /* our bug */
   ZF_ERROR_STATE = 11     /* a state file is damaged, or has another version or other groups */
 };
@@ -167,8 +169,8 @@ typedef struct zf_group {
   int32_t state_format;   /* ZF_STATE_FP32, ... Others need stale 0, one moment set, and ZF_NONE or ZF_BF16 as
                              copy_type. With split masters that is ZF_BF16, and ZF_COPY is the parameters:
                              the high halves of the masters. */
-  uint32_t speculative;   /* not 0: ZF_SPECULATE may be submitted. It costs 2.25 bytes a parameter, and needs
-                             ZF_STATE_FP32. */
+  uint32_t speculative;   /* 1: ZF_SPECULATE may be submitted; else 0. It costs 2.25 bytes a parameter, and
+                             needs   ZF_STATE_FP32. */
   uint64_t first_element; /* the number of the first element: no two of a model may have the same */
   const zf_range* ranges; /* NULL, or how elements are numbered from the first range on. Positions ascend, are
                              less than elements, and are multiples of 32. zf_open copies the ranges. */
@@ -276,9 +278,9 @@ enum {
   /* A step that may be taken back, bit for bit, with zf_group.speculative: to begin it before it is known
    * whether gradients are clipped. It writes no output and is not counted. The next ZF_STEP of the group,
    * with the same buffer, has the results that it would have without speculation. With equal scalars it keeps
-   * the speculated step, else that is first taken back. ZF_TAKE_BACK takes it back alone. Until one of both
-   * is done, do not touch parameters and moments, and do not write these gradients. (A ZF_NORM of them may be
-   * submitted.) Meanwhile calls that read or write the state return ZF_ERROR_BUSY. zf_end takes back.
+   * the speculated step, else that is first taken back. ZF_TAKE_BACK takes it back alone. Until one of
+   * them is done, do not touch parameters and moments, and do not write these gradients. (A ZF_NORM of them
+   * may be submitted.) Meanwhile calls that read or write the state return ZF_ERROR_BUSY. zf_end takes back.
    * What cannot be taken back is left to the ZF_STEP: all with L2 decay, and what comes after infinities,
    * NaNs, or more large changes than the log has room for. */
   ZF_SPECULATE = 2,
@@ -316,16 +318,17 @@ ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint6
  * A thread of this library notices the death of the optimizer within 0.1 s, also while no thread waits. The
  * optimizer is then restarted and finishes the step, with the same result, bit for bit (docs/recovery.md).
  * When max_restarts are used up, every wait for work that is not done returns ZF_WORKER_DIED.
- * After ZF_OK the parameters, moments and outputs are those of the step. Signals do not end the wait: a
+ * After ZF_OK the parameters, moments and outputs are those of the ZF_STEP. Signals do not end the wait: a
  * program that wants to handle Ctrl-C should wait in short pieces. */
 ZF_API zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms);
 
 /* Tells how far a group's step is while it runs, so that a copy to the GPU can begin before the step ends.
  * Considers the last ZF_STEP of the group up to `ticket` (0: of those submitted now). Waits until it has
  * finished at_least elements from the start of the group (at most all; 0 only polls), and sets *elements to
- * the number that is finished. Parameters, moments and outputs of these elements are final and may be read,
- * whatever happens to the optimizer. The number grows in chunks (zf_options.chunk_bytes), from the first to
- * the last. For a group that was never submitted this returns at once.
+ * the number that is finished. Parameters, moments and outputs of these elements are final and may be read
+ * until the group is submitted again, whatever happens to the optimizer. The number grows in chunks
+ * (zf_options.chunk_bytes), from the first to the last. For a group that was never submitted this returns at
+ * once.
  *
  *   for (uint64_t sent = 0, done; sent < n; sent = done) {
  *     zf_progress(handle, ticket, group, sent + 1, -1, &done);
@@ -365,10 +368,11 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
  * to is replaced. What is no regular file (a device, a FIFO, a folder, /dev/stdout) is refused. zf_submit of
  * other threads waits meanwhile. It works also after the optimizer has died or was ended. On a file system
  * where files cannot be locked, it waits for up to 2 s if a temporary file is there (docs/recovery.md).
- * Returns ZF_ERROR_BUSY while submitted work is not done, ZF_WORKER_DIED if the optimizer left a step half
- * done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then the old file is untouched. If only
- * its folder cannot be synced in the end, this also returns ZF_ERROR_SYSTEM, and zf_last_error says that the
- * file is written: the new file is there, but after a power cut the old one may be. */
+ * Returns ZF_ERROR_BUSY while submitted work is not done or a speculated step is not decided, ZF_WORKER_DIED
+ * if the optimizer left a step half done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then
+ * the old file is untouched. If only its folder cannot be synced in the end, this also returns
+ * ZF_ERROR_SYSTEM, and zf_last_error says that the file is written: the new file is there, but after a power
+ * cut the old one may be. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any

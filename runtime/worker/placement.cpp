@@ -1,6 +1,8 @@
 #include "worker/placement.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "base/error.hpp"
 #include "os/memory.hpp"
@@ -32,7 +34,10 @@ bool wants_huge_pages(const WorkerArguments& arguments, std::uint64_t array_byte
 void count_nodes(const Arena& arena, const NodeSet& nodes, PlacementStats& placement, Notes& notes) {
   const std::uint64_t every = std::max<std::uint64_t>(1, array_bytes_of(arena) / kPageBytes / kPagesToLookAt);
   for (std::size_t i = 0; i < arena.control().group_count; ++i) {
-    for (const ArrayPlace& array : arena.group(i).arrays) {
+    const GroupBlock& group = arena.group(i);
+    std::vector<ArrayPlace> places(std::begin(group.arrays), std::end(group.arrays));
+    places.push_back(group.log);
+    for (const ArrayPlace& array : places) {
       const PageCounts counts = count_pages(arena.at<std::byte>(array.offset), array.bytes, every);
       if (counts.refusal) return add(notes, Strictness::best_effort, counts.refusal, "");
       for (const auto& [node, pages] : counts.by_node) {

@@ -181,7 +181,7 @@ void Stepper::work_on_slice(const GroupTask& task, std::uint64_t chunk, const Sl
       return finish_slice(task, chunk, slice, std::max(at, log_of(task, slice).stepped), undo);
     case WorkKind::speculate:
       if (!resume) return speculate_slice(task, chunk, slice, undo);
-      log_of(task, slice).stepped = at;  // the rest is not worth a way of its own
+      log_of(task, slice).stepped = at;  // a death is rare: what decides steps the rest
       return;
     case WorkKind::take_back:
       return take_slice_back(task, chunk, slice, at, undo);
