@@ -1,9 +1,8 @@
 """Lets a step of stage 3 run beside the next forward, with the same bits.
 
 ZeRO-3 gathers each weight from the ranks' partitions, `ds_tensor`, before a module uses it. A step that is handed over
-leaves the partitions as they are. Each gets its result when zf-optimizer has stepped so far, at the latest before a
-gather reads it. So a rank waits for its own zf-optimizer alone, and what is gathered, and in which calls, depends on no
-time.
+leaves the partitions as they are. Each gets its result just before a gather reads it, when zf-optimizer has stepped so
+far. So a rank waits for its own zf-optimizer alone, and what is gathered, and in which calls, depends on no time.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ import torch
 from ..native import abi, local_calls
 from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
-from ..optim.overlap.follower import Followed, Follower
-from ..optim.tensors.streams import HostStream
 from .arena import FlatArena, Noted, Slot
 from .beside import has_hooks, make_beside
 from .messages import say_once
@@ -69,13 +66,10 @@ class Unpublished:
 
     def set(self, parts: Iterable[Part]) -> None:
         self._parts = {part.param.ds_id: part for part in parts}
-        for part in self.left():
+        for part in self._parts.values():
             part.param.zf_unpublished = self
 
-    def left(self) -> list[Part]:
-        return list(self._parts.values())
-
-    def publish(self, params: Iterable[torch.nn.Parameter], copy: Callable[..., Any] = torch.Tensor.copy_) -> None:
+    def publish(self, params: Iterable[torch.nn.Parameter]) -> None:
         """Gives those of these parameters their results that are not published, and waits for each. A signal handler
         may come here before the step is handed over: its results are published later."""
         with self._lock, torch.no_grad():
@@ -84,14 +78,14 @@ class Unpublished:
             for part in parts:
                 if part.slot in handed_over:
                     self._arena.wait_piece(part.slot, part.begin, part.elements)
-                    self.give(part, _result_of(part.slot)[part.begin:part.end], copy)
+                    self.give(part, _result_of(part.slot)[part.begin:part.end])
 
     def publish_all(self) -> None:
-        self.publish([part.param for part in self.left()])
+        self.publish([part.param for part in list(self._parts.values())])
 
-    def give(self, part: Part, result: torch.Tensor, copy: Callable[..., Any] = torch.Tensor.copy_) -> None:
+    def give(self, part: Part, result: torch.Tensor) -> None:
         """Gives a parameter its result."""
-        copy(part.param.ds_tensor.data, result)
+        part.param.ds_tensor.data.copy_(result)
         self._parts.pop(part.param.ds_id, None)
 
     def forget(self, parts: Iterable[Part]) -> None:
@@ -100,30 +94,6 @@ class Unpublished:
         for part in parts:
             if getattr(part.param, "zf_unpublished", None) is self:
                 del part.param.zf_unpublished
-
-
-class Ahead(Follower[Followed]):
-    """Publishes what is stepped before a gather needs it. What it does not reach, or is not called for, a gather
-    publishes."""
-
-    def __init__(self, arena: FlatArena, unpublished: Unpublished):
-        self._arena, self._unpublished, self._stream = arena, unpublished, HostStream(alone=True)
-        super().__init__()
-
-    def _do(self, turn: Followed) -> None:
-        try:
-            for part in self._unpublished.left():
-                self._arena.wait_piece(part.slot, part.begin, part.elements)  # first: a gather must get the lock
-                self._unpublished.publish([part.param], self._stream.copy)
-        except BaseException as error:  # such as ZfWorkerDied, which the next gather raises, too
-            turn.error = error
-        turn.ended.set()
-
-    def _goes_on(self, turn: Followed) -> bool:
-        return bool(self._arena.handed_over())
-
-    def _leave(self) -> None:
-        self._stream.close()
 
 
 class Persistent:
@@ -177,16 +147,7 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
     unpublished = Unpublished(arena)
     persistent = Persistent(parts, zero.persistent_parameters, arena.runtime.groups)
     arena.publish = unpublished.publish_all
-    # On a GPU it would need a stream of its own, which was not run.
-    ahead_of_gathers = arena.follower = Ahead(arena, unpublished) if all(
-        part.param.ds_tensor.device.type == "cpu" for each in parts.values() for part in each) else None
-
-    def at_end() -> None:
-        if ahead_of_gathers is not None:
-            ahead_of_gathers.end()
-        unpublished.forget(part for each in parts.values() for part in each)
-
-    arena.at_end = at_end
+    arena.at_end = lambda: unpublished.forget(part for each in parts.values() for part in each)
 
     def hand_over() -> None:
         noted = arena.noted()
@@ -203,9 +164,6 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
         with torch.no_grad():
             for part, result in ahead:
                 unpublished.give(part, result)
-        if ahead_of_gathers is not None:
-            ahead_of_gathers.turn = Followed()
-            ahead_of_gathers.call()
 
     reassign = zero._reassign_or_swap_out_partitioned_parameters
 

@@ -84,7 +84,7 @@ class Group:
 
 
 def piece_bytes(result_bytes: int) -> int:
-    """Returns in pieces of how many bytes a large result is stepped and waited for."""
+    """Returns the size in bytes of the pieces in which a large result is stepped and waited for."""
     return max(PIECE_BYTES, result_bytes // PIECES)
 
 

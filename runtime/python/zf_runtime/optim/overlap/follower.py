@@ -50,7 +50,7 @@ class Follower(abc.ABC, Generic[T]):
 
     @abc.abstractmethod
     def _leave(self) -> None:
-        """Is called last by the thread."""
+        """Frees what the thread alone has. The thread calls it last."""
 
     @abc.abstractmethod
     def _goes_on(self, turn: T) -> bool:
@@ -65,7 +65,8 @@ class Follower(abc.ABC, Generic[T]):
         while not latch.wait(_LOOK_S):
             self.call()  # an interrupt may have come before the first call
             if not self._thread.is_alive():
-                raise ZfError("the thread that follows the optimizer process has ended; make a new optimizer")
+                raise ZfError("the thread that follows the optimizer process has ended; make a new optimizer "
+                              "or engine")
 
     def settle(self, *, gives_up: bool) -> None:
         """Waits until the parameters hold the results of the last turn, if that comes by itself. gives_up: after
