@@ -21,7 +21,7 @@ bool is_among(const Split& split, const std::vector<Split>& others) {
 /// says so. Without it: 1.38, 1.65 and 0.31 % (decision.hpp says of what). With 4: 1.24, 1.69 and 0.28 %, and
 /// 29 visits on 256 cores instead of 19. With 16: 1.18, 1.69 and 0.29 %.
 constexpr int kProbe = 8;
-/// About how many splits with idle cores are tried in a sweep, beside those that free an L3 group. With
+/// About how many splits with idle cores are tried in a sweep, beside those that free or fill L3 groups. With
 /// none: 1.21, 1.41 and 0.28 %, and 0.28 instead of 0.19 % of runs lose more than 5 %; with 10 0.14 %, as
 /// without a limit, but sweeps of hundreds of cores make more visits.
 constexpr int kIdleTries = 6;
@@ -235,7 +235,8 @@ class SplitProposer {
     if (fuller.pool_cores < families_.l3_groups()) return;
     const int mixed = mixed_l3_groups(homes_, safest_->split);
     fuller.reserved_cores = families_.cores() - fuller.pool_cores;
-    while (mixed_l3_groups(homes_, families_.split(fuller)) > mixed) --fuller.reserved_cores;
+    while (fuller.reserved_cores > trains && mixed_l3_groups(homes_, families_.split(fuller)) > mixed)
+      --fuller.reserved_cores;
     if (fuller.reserved_cores <= trains || families_.is_tried(families_.split(fuller))) return;
     const double training = safest_->training_ns * trains / fuller.reserved_cores;
     proposals_.push_back({fuller, risk_of(Forecast{safest_->step_ns, training})});
