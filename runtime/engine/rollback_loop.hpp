@@ -1,8 +1,8 @@
 // The step that can be taken back, and the taking back, for any Lane and fp32 state. Included as
 // adam_loop.hpp is, under its rules.
 //
-// Beside the members that adam_loop.hpp and narrow_loop.hpp list, a Lane has: sub; sub_words, min_words (of
-// unsigned words); any_nan(a, b, c); whole(codes), a bit for each word that is kRollbackWhole;
+// Beside the members that adam_loop.hpp and narrow_vectors.hpp list, a Lane has: sub; sub_words, min_words
+// (of unsigned words); any_nan(a, b, c); whole(codes), a bit for each word that is kRollbackWhole;
 // store_codes(at, p, m, v) and load_codes, which pack the codes of a block from and to arrays of W.
 #pragma once
 
