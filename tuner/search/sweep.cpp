@@ -19,35 +19,34 @@
 namespace zf {
 namespace {
 
-// decision.hpp says what the figures are. Those of this file are of 2026-11-28, before the lower quartiles:
-// without a change they were 1.16, 1.69 and 0.26 %.
+// decision.hpp says what the figures are.
 
-/// How often a visit is repeated that is not believable. With 0: 1.16, 1.91 and 0.27 %.
+/// How often a visit is repeated that is not believable. With 0: 1.19, 1.60 and 0.28 %.
 constexpr int kMaxRepeats = 2;
-/// The most rounds of confirm. With 3: 1.20, 1.56 and 0.29 %. With 12: 1.15, 1.69 and 0.26 %.
+/// The most rounds of confirm. With 3: 1.19, 1.62 and 0.31 %. With 12: 1.18, 1.41 and 0.28 %.
 constexpr int kConfirmRounds = 6;
-/// The most periods of a visit: on a noisy machine, confirm takes twice as many. Without that: 1.15, 1.81 and
-/// 0.26 %.
+/// The most periods of a visit: on a noisy machine, confirm takes twice as many. Without that: 1.18, 1.50 and
+/// 0.28 %.
 constexpr int kMaxSamplesPerVisit = 16;
 /// The most visits of a round. Visits of a round should be neighbours in time, so that drift hits them alike.
-/// With 3: 1.31, 1.99 and 0.27 %. With 8: 1.15, 1.84 and 0.26 %, and 31 visits on 256 cores instead of 15.
+/// With 3: 1.25, 2.18 and 0.28 %. With 8: 1.17, 1.68 and 0.27 %.
 constexpr std::size_t kBlock = 4;
 /// A visit is cut short if its first periods are this many times as long as the shortest period so far.
-/// Without that, the first figure of `regret 5 50` is 1.39 instead of 1.36 %, and takes more time.
+/// Without that: 1.24, 1.47 and 0.28 %, in more time.
 constexpr double kHopeless = 1.5;
 /// The fewest rounds of estimates. With 1 the figures are the same, but no interval is known.
 constexpr double kFewestEstimates = 3;
 /// The most rounds of estimates. With 8 and 32 the figures are the same. Without it a noisy machine takes all
 /// of a budget of an hour.
 constexpr double kMostEstimates = 16;
-/// Student's t, for the degrees of freedom that some rounds leave. With half of it: 1.16, 1.89 and 0.27 %.
-/// With twice: 1.16, 1.56 and 0.26 %, and 4 visits more.
+/// Student's t, for the degrees of freedom that some rounds leave. With half of it: 1.19, 1.53 and 0.28 %.
+/// With twice the figures are the same.
 constexpr double kStudent = 2.1;
 /// The share of the budget after which each phase must end, so that time is left for the next one. It acts on
-/// short budgets: with one of 20 visits, the second figure is 8.6 %, and without shares 12.2 %.
+/// short budgets: with one of 20 visits, the second figure was 8.6 %, and without shares 12.2 % (2026-11-28).
 constexpr std::array<double, 4> kPhaseEnds = {0.3, 0.55, 0.75, 1};
-/// The default budget, in visits like the first one. With 30: 1.17, 2.40 and 0.30 %. With 120: 1.16, 1.56 and
-/// 0.26 %.
+/// The default budget, in visits like the first one. With 30: 1.20, 2.05 and 0.30 %. With 120: 1.19, 1.55 and
+/// 0.28 %.
 constexpr int kVisitsOfBudget = 60;
 /// The user's patience. Half of either changes no figure.
 constexpr Nanoseconds kSmallestBudget = 20 * kSecondNs;
