@@ -13,6 +13,7 @@ class Bare(BareTest):
     def system(self) -> Chroot:
         """Returns a Debian 13 on which the first command has ended well."""
         system = Chroot("trixie")
+        system.lend_ccache()
         self.assert_done(system.run(PLAN, timeout=1500))
         self.assert_plan(system)
         return system

@@ -5,6 +5,7 @@ import filecmp
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -23,7 +24,18 @@ CLEAN = ("/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF
 
 # Runs "$@" with /proc and /sys of its own mount namespace. Nothing stays mounted behind it.
 MOUNTED = ('mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && '
-           'mount -t tmpfs tmpfs "$0/dev/shm" && cd / && exec "$@"')
+           'mount -t tmpfs tmpfs "$0/dev/shm" && '
+           '{ [[ ! -d $0/var/cache/ccache ]] || mount --bind "$(ccache -k cache_dir)" "$0/var/cache/ccache"; } && '
+           'cd / && exec "$@"')
+
+# Runs this machine's ccache in another system, with its own libraries. A user who may not write to the cache compiles
+# without it.
+CCACHE = """#!/bin/sh
+export CCACHE_DIR=/var/cache/ccache
+[ -w "$CCACHE_DIR" ] || exec "$@"
+own=/usr/local/lib/ccache
+exec $own/{loader} --library-path $own $own/ccache "$@"
+"""
 
 
 def _sources() -> list[str]:
@@ -99,6 +111,23 @@ class Chroot:
             if not target.exists() or not filecmp.cmp(SOURCE / name, target, shallow=False):
                 shutil.copy(SOURCE / name, target)
         self.give_to_user()
+
+    def lend_ccache(self) -> None:
+        """Gives this system the ccache of this machine, so that it compiles only what no run before it has compiled."""
+        program = shutil.which("ccache")
+        if program is None:
+            return
+        pathlib.Path(subprocess.run([program, "-k", "cache_dir"], capture_output=True, text=True, check=True)
+                     .stdout.strip()).mkdir(parents=True, exist_ok=True)
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        parts = [program, *re.findall(r"(/\S+) \(0x", linked)]
+        for folder in ("usr/local/lib/ccache", "var/cache/ccache"):
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        for part in parts:
+            shutil.copy(part, self.root / "usr/local/lib/ccache")
+        wrapper = self.root / "usr/bin/ccache"
+        wrapper.write_text(CCACHE.format(loader=pathlib.Path(parts[-1]).name))
+        wrapper.chmod(0o755)
 
     @contextlib.contextmanager
     def hidden(self, *paths: str):
