@@ -64,9 +64,10 @@ class TwoRanks(unittest.TestCase):
         settings = [(mode, *case) for case in cases for mode in ("off", "exact")]
         context = torch.multiprocessing.get_context("spawn")
         queue = context.Queue()
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            port = held.getsockname()[1]
+        held = self.enterContext(socket.socket())  # no other process is given its port before rank 0 listens there
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
         ranks = [context.Process(target=work, args=(rank, port, settings, exact.plan(2), queue))
                  for rank in range(2)]
         for rank in ranks:
