@@ -5,7 +5,9 @@ import unittest
 from unittest import mock
 
 import torch
-from zf_runtime.optim.in_place import columns
+import torch.distributed as dist
+import zf_runtime
+from zf_runtime.optim.in_place import columns, tensor_list
 
 
 class Marked(torch.Tensor):
@@ -40,8 +42,8 @@ class Forms(unittest.TestCase):
     def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
         for one, way in self.in_both_ways():
             with self.subTest(way):
-                self.assertTrue(one.holds(self.tensors))
-                self.assertTrue(one.holds([tensor.clone() for tensor in self.tensors]))
+                self.assertIsNotNone(one.plain(self.tensors))
+                self.assertIsNotNone(one.plain([tensor.clone() for tensor in self.tensors]))
 
     def test_autograd_and_autocast_do_not_matter_and_are_asked_in_one_call_from_the_second_time_on(self):
         def frozen():
@@ -51,26 +53,166 @@ class Forms(unittest.TestCase):
         for one, way in self.in_both_ways():
             for context in (torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu"), frozen):
                 with self.subTest(way), context():
-                    self.assertTrue(one.holds(self.tensors))
+                    self.assertIsNotNone(one.plain(self.tensors))
                     if one._checks:
                         with mock.patch.object(columns, "described", side_effect=AssertionError("one by one")):
-                            self.assertTrue(one.holds(self.tensors))
+                            self.assertIsNotNone(one.plain(self.tensors))
 
     def test_every_other_kind_is_seen(self):
         for one, way in self.in_both_ways():
             for name, change in CHANGES.items():
                 with self.subTest(f"{way}: {name}"):
-                    self.assertFalse(one.holds([*self.tensors[:2], change(self.tensors[2])]))
+                    self.assertIsNone(one.plain([*self.tensors[:2], change(self.tensors[2])]))
 
     def test_one_more_or_less_is_seen(self):
         for one, way in self.in_both_ways():
             with self.subTest(way):
-                self.assertFalse(one.holds(self.tensors[:2]))
-                self.assertFalse(one.holds([*self.tensors, self.tensors[0]]))
+                self.assertIsNone(one.plain(self.tensors[:2]))
+                self.assertIsNone(one.plain([*self.tensors, self.tensors[0]]))
 
     def test_a_torch_without_guards_is_asked_one_by_one(self):
         for broken in (TypeError, ImportError):
             with mock.patch("torch._C._dynamo.guards.TensorGuards", side_effect=broken):
                 one = columns.Form(self.tensors)
-            self.assertTrue(one.holds(self.tensors))
-            self.assertFalse(one.holds([*self.tensors[:2], self.tensors[2].half()]))
+            self.assertIsNotNone(one.plain(self.tensors))
+            self.assertIsNone(one.plain([*self.tensors[:2], self.tensors[2].half()]))
+
+
+def sharded(local, placement=None):
+    """Returns a DTensor of which this only rank has all."""
+    from torch.distributed.tensor import DTensor, Shard
+
+    return DTensor.from_local(local, MESH[0], [placement or Shard(0)], run_check=False)
+
+
+MESH = []
+
+
+def _put(tensor, name, value):
+    setattr(tensor, name, value)
+    return tensor
+
+
+def _other_mesh(tensor):
+    from torch.distributed.tensor import DeviceMesh, DTensor
+
+    return DTensor.from_local(tensor._local_tensor, DeviceMesh("cpu", [[0]]), [*tensor.placements] * 2, run_check=False)
+
+
+def _partial(tensor):
+    from torch.distributed.tensor import Partial
+
+    return sharded(tensor._local_tensor, Partial())
+
+
+SHARDS = {
+    "no DTensor": lambda t: t._local_tensor,
+    "another placement": _partial,
+    "another mesh": _other_mesh,
+    "a shard of another element type": lambda t: _put(t, "_local_tensor", t._local_tensor.bfloat16()),
+    "a shard of another shape": lambda t: _put(t, "_local_tensor", t._local_tensor[:3]),
+    "a shard with other strides": lambda t: _put(t, "_local_tensor", t._local_tensor.t().contiguous().t()),
+    "a shard of a subclass": lambda t: _put(t, "_local_tensor", t._local_tensor.as_subclass(Marked)),
+    "a shard of another whole": lambda t: _put(sharded(torch.ones(5, 6)), "_local_tensor", t._local_tensor),
+    "nothing": lambda t: None,
+}
+
+
+def move_the_shard(params, optimizer):
+    params[0]._local_tensor.data = params[0]._local_tensor.clone()
+
+
+def swap_a_shard(params, optimizer):
+    params[1]._local_tensor = params[1]._local_tensor.clone() * 2
+
+
+def swap_a_parameter(params, optimizer):
+    torch.utils.swap_tensors(params[1], torch.nn.Parameter(sharded(torch.ones(4, 6))))
+    params[1].grad = sharded(torch.ones(4, 6))
+
+
+def move_a_moment(params, optimizer):
+    moment = optimizer.state[params[1]]["exp_avg_sq"]._local_tensor
+    moment.data = moment + 1
+
+
+def swap_a_moments_shard(params, optimizer):
+    moment = optimizer.state[params[1]]["exp_avg"]
+    moment._local_tensor = moment._local_tensor + 1
+
+
+def swap_a_gradients_shard(params, optimizer):
+    params[2].grad._local_tensor = params[2].grad._local_tensor * 3
+
+
+def sum_a_gradient_first(params, optimizer):
+    params[2].grad = _partial(params[2].grad)
+
+
+def drop_a_gradient(params, optimizer):
+    params[0].grad = None
+
+
+def narrow_a_gradient(params, optimizer):
+    params[0].grad = sharded(params[0].grad._local_tensor.t().contiguous().t())
+
+
+class Shards(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        cls.addClassCleanup(dist.destroy_process_group)
+        MESH[:] = [dist.device_mesh.init_device_mesh("cpu", (1,))]
+        cls.addClassCleanup(MESH.clear)
+
+    def three(self):
+        return [torch.ones(4, 6), sharded(torch.ones(4, 6)), sharded(torch.ones(4, 6))]
+
+    def test_shards_elsewhere_in_memory_are_the_same_and_stand_in_the_places_of_their_dtensors(self):
+        one = columns.Form(self.three())
+        tensors = self.three()
+        self.assertEqual(list(map(id, one.plain(tensors))),
+                         [id(tensors[0]), *(id(tensor._local_tensor) for tensor in tensors[1:])])
+        self.assertEqual(list(map(id, columns.Form(tensors[1:]).plain(tensors[1:]))),
+                         [id(tensor._local_tensor) for tensor in tensors[1:]])
+
+    def test_every_other_shard_is_seen(self):
+        for guards in (columns._guards, lambda tensors: []):
+            with mock.patch.object(columns, "_guards", guards):
+                one = columns.Form(self.three())
+            for name, change in SHARDS.items():
+                with self.subTest(name), mock.patch.object(columns, "_guards", guards):
+                    tensors = self.three()
+                    self.assertIsNone(one.plain([*tensors[:2], change(tensors[2])]))
+
+    def trained(self, change):
+        """Returns what ten steps make of three DTensors and a plain tensor. change(): what the program does in
+        between."""
+        torch.manual_seed(1)
+        params = [torch.nn.Parameter(sharded(torch.randn(4, 6))) for _ in range(3)]
+        params.append(torch.nn.Parameter(torch.randn(5)))
+        optimizer = zf_runtime.AdamW(params, lr=1e-2)
+        for step in range(10):
+            for param in params[:3]:
+                param.grad = sharded(torch.randn(4, 6))
+            params[3].grad = torch.randn(5)
+            if step in (4, 5, 8):
+                change(params, optimizer)
+            optimizer.step()
+        states = [columns.plain(optimizer.state[param][name]) for param in params for name in ("exp_avg", "exp_avg_sq")]
+        return [columns.plain(param.detach()) for param in params] + states
+
+    def test_a_replaced_dtensor_is_stepped_as_when_all_are_looked_at_one_by_one(self):
+        for change in (move_the_shard, swap_a_shard, swap_a_parameter, move_a_moment, swap_a_moments_shard,
+                       swap_a_gradients_shard, sum_a_gradient_first, drop_a_gradient, narrow_a_gradient):
+            with self.subTest(change.__name__):
+                found = self.trained(change)
+                with mock.patch.object(tensor_list, "_settled", lambda groups, roster, *rest: roster):
+                    wanted = self.trained(change)
+                self.assertTrue(all(map(torch.equal, found, wanted)))
+
+    def test_dtensors_are_looked_at_one_by_one_once(self):
+        with mock.patch.object(tensor_list.TensorList, "_look_one_by_one", autospec=True,
+                               side_effect=tensor_list.TensorList._look_one_by_one) as look:
+            self.trained(lambda params, optimizer: None)
+        self.assertEqual(look.call_count, 1)

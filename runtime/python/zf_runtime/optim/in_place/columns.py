@@ -1,7 +1,8 @@
-"""Looks at the regular parameters of an optimizer in columns, at about one microsecond for a parameter."""
+"""Looks at the regular parameters of an optimizer in columns, at one to three microseconds for a parameter."""
 
 from __future__ import annotations
 
+import operator
 from array import array
 from collections.abc import Sequence
 from itertools import chain, compress
@@ -10,36 +11,74 @@ from typing import Any, Callable
 
 import torch
 
+from ..tensors.eligibility import is_sharded
 from .parts import Parts
 
 _grad, _pointer = attrgetter("grad"), torch.Tensor.data_ptr
+_shard, _placing = attrgetter("_local_tensor"), attrgetter("_spec.mesh", "_spec.placements")  # of a DTensor
 _MODES = 2  # of autograd and autocast, or of requires_grad, between which a job may alternate
 
 
 class Form:
-    """What tensors are, one by one: class, element type, device, layout, shape, strides. Not where they lie, and not
-    whether autograd follows them."""
+    """What tensors are, one by one: class, element type, device, layout, shape, strides; of DTensors also what their
+    shards are, and on which mesh they are placed how. Not where they lie, and not whether autograd follows them."""
 
     def __init__(self, tensors: Sequence[Any]):
+        self._classes = list(map(type, tensors))
+        self._sharded = [at for at, tensor in enumerate(tensors) if is_sharded(tensor)]
+        sharded = [tensors[at] for at in self._sharded]
+        self._placings = list(map(_placing, sharded))
         self._described = described(tensors)
-        self._checks = _guards(tensors)  # the last one first
+        self._checks = _guards([*tensors, *map(_shard, sharded)])  # the last one first
 
-    def holds(self, tensors: Sequence[Any]) -> bool:
-        """Returns whether these are what the first ones were."""
-        if len(tensors) != len(self._described):
-            return False
-        if any(check(*tensors) for check in self._checks):
+    def plain(self, tensors: Sequence[Any]) -> Sequence[Any] | None:
+        """Returns the tensors, with the shards of DTensors in their places. Returns None if these are not what the
+        first ones were."""
+        if list(map(type, tensors)) != self._classes:
+            return None
+        if not self._sharded:
+            return tensors if self._holds(tensors, tensors) else None
+        sharded = list(map(tensors.__getitem__, self._sharded))
+        if list(map(_placing, sharded)) != self._placings:
+            return None
+        shards = list(map(_shard, sharded))
+        if not self._holds(tensors, [*tensors, *shards]):
+            return None
+        return shards if len(shards) == len(tensors) else _replaced(tensors, self._sharded, shards)
+
+    def _holds(self, tensors: Sequence[Any], seen: Sequence[Any]) -> bool:
+        """seen: the tensors, and the shards."""
+        if any(check(*seen) for check in self._checks):
             return True
         if described(tensors) != self._described:
             return False
-        self._checks = (_guards(tensors) + self._checks)[:_MODES]
+        self._checks = (_guards(seen) + self._checks)[:_MODES]
         return True
+
+
+def _replaced(values: Sequence[Any], places: list[int], others: list[Any]) -> list[Any]:
+    found = list(values)
+    for place, other in zip(places, others):
+        found[place] = other
+    return found
+
+
+def plain(tensor: Any) -> Any:
+    """Returns the shard of a DTensor, also before a collective has made it; any other value as it is."""
+    return _shard(tensor) if is_sharded(tensor) else tensor
 
 
 def described(tensors: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Returns of each tensor what a Form looks at."""
-    return [(type(t), t.dtype, t.device, t.layout, t.shape, t.stride() if t.layout is torch.strided else None,
-             t.is_neg(), t.is_conj()) if isinstance(t, torch.Tensor) else (type(t),) for t in tensors]
+    return [_described(tensor) if not is_sharded(tensor) else
+            (*_described(tensor), *_placing(tensor), *_described(_shard(tensor))) for tensor in tensors]
+
+
+def _described(t: Any) -> tuple[Any, ...]:
+    if not isinstance(t, torch.Tensor):
+        return type(t),
+    return (type(t), t.dtype, t.device, t.layout, t.shape, t.stride() if t.layout is torch.strided else None,
+            t.is_neg(), t.is_conj())
 
 
 def _guards(tensors: Sequence[Any]) -> list[Callable[..., bool]]:
@@ -54,7 +93,7 @@ def _guards(tensors: Sequence[Any]) -> list[Callable[..., bool]]:
 
 class Columns:
     """What was found of the regular parameters: tensors without a subclass, of fp32, bf16 and fp16, with gradients
-    and moments of the same strides."""
+    and moments of the same strides; and DTensors with shards that are such tensors."""
 
     def __init__(self, parts: Parts, states: list[dict[str, Any]], before: Columns | None):
         """before: the former columns; their parts are among these."""
@@ -65,9 +104,8 @@ class Columns:
         self._halves = [at for at, param in enumerate(parts.params) if param.dtype is not torch.float32]
         moments = [state[name] for name in ("exp_avg", "exp_avg_sq") for state in states]
         masters = [states[at]["low" if "low" in states[at] else "master"] for at in self._halves]
-        self._kept, self._masters = Form(moments + masters), len(masters)
-        self._placed = moments + masters + parts.counts
-        self._places = _pointers(self._placed)
+        self._kept, self._form = moments + masters, Form(moments + masters)
+        self._places: array[int] = self._where() or array("Q")
         self._params = Form(parts.params)
         grads = list(map(_grad, parts.params))
         known = {} if before is None else before._grads
@@ -80,38 +118,42 @@ class Columns:
     def now(self) -> Parts | None:
         """Returns the parts of this step: those that have a gradient. Returns None if anything has changed its kind or
         its place but parameters and gradients, which may lie elsewhere at each step."""
-        params = self.parts.params
-        kept = self._placed[:len(self._placed) - len(self.states)]  # all but the counts
         if (list(map(id, chain.from_iterable(map(dict.values, self.states)))) != self._value_ids
-                or list(chain.from_iterable(self.states)) != self._keys or not self._kept.holds(kept)
-                or not self._params.holds(params) or _pointers(self._placed) != self._places):
+                or list(chain.from_iterable(self.states)) != self._keys or self._where() != self._places):
             return None
-        grads = list(map(_grad, params))
-        live = self._of(grads)
-        if live is None:
+        params = self._params.plain(self.parts.params)
+        if params is None:
+            return None
+        grads = self._gradients()
+        if grads is None:
             return None
         pointers = _pointers(params)
         p, copy = pointers, array("Q", bytes(8 * len(pointers)))
         if self._halves:
             p = array("Q", pointers)
-            masters = self._places[len(kept) - self._masters:len(kept)]
-            for at, master in zip(self._halves, masters):
+            for at, master in zip(self._halves, self._places[2 * len(params):]):
                 p[at], copy[at] = master, pointers[at]
-        return live.parts_at(p, copy, grads)
+        return self._live.parts_at(p, copy, params, grads)
 
-    def _of(self, grads: list[Any]) -> _Live | None:
-        """Returns what is known of those that have a gradient; None if one of the gradients is of another kind."""
+    def _where(self) -> array[int] | None:
+        """Returns where the moments, masters and counts are. Returns None if a moment or master has changed its
+        kind."""
+        kept = self._form.plain(self._kept)
+        return None if kept is None else _pointers([*kept, *self.parts.counts])
+
+    def _gradients(self) -> Sequence[Any] | None:
+        """Returns the gradients, and lets `_live` be the parameters that have one. Returns None if one of the gradients
+        is of another kind."""
+        grads = list(map(_grad, self.parts.params))
+        mask = [True] * len(grads)
         if type(None) in set(map(type, grads)):
             mask = [grad is not None for grad in grads]
-            found = list(compress(grads, mask))
-        else:
-            mask, found = [True] * len(grads), grads
-        if mask == self._live.mask and self._live.form.holds(found):
-            return self._live
-        if described(found) != list(compress(self._grads.values(), mask)):
-            return None
-        self._live = _Live(self.parts, mask, found)
-        return self._live
+            grads = list(compress(grads, mask))
+        plain = self._live.form.plain(grads) if mask == self._live.mask else None
+        if plain is None and described(grads) == list(compress(self._grads.values(), mask)):
+            self._live = _Live(self.parts, mask, grads)
+            plain = self._live.form.plain(grads)
+        return plain
 
 
 class _Live:
@@ -122,13 +164,14 @@ class _Live:
         self.has_all = all(mask)
         self._parts = parts if self.has_all else parts.chosen(compress(range(len(mask)), mask))
 
-    def parts_at(self, p: array[int], copy: array[int], grads: list[Any]) -> Parts:
-        """Returns them where they are now. The addresses and gradients are those of all."""
+    def parts_at(self, p: array[int], copy: array[int], params: Sequence[Any], grads: Sequence[Any]) -> Parts:
+        """Returns them where they are now. The addresses and plain parameters are those of all."""
         if not self.has_all:
             p, copy = array("Q", compress(p, self.mask)), array("Q", compress(copy, self.mask))
-            grads = list(compress(grads, self.mask))
+            params = list(compress(params, self.mask))
         parts = self._parts.elsewhere(p, _pointers(grads), copy)
-        parts.written, parts.held = list(parts.params), grads
+        sharded = any(map(operator.is_not, params, parts.params))
+        parts.written, parts.held = [*parts.params, *(params if sharded else ())], list(grads)
         return parts
 
 

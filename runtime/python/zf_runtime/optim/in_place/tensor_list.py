@@ -23,7 +23,7 @@ from ..tensors.eligibility import (
     refuse_sparse,
     unsteppable,
 )
-from .columns import Columns
+from .columns import Columns, plain
 from .parts import Counts, Parts, can_be_raised
 from .torch_fallback import has_master
 
@@ -229,7 +229,8 @@ class TensorList:
                               (parts.p, (tensors[4] if half else p).data_ptr()),
                               (parts.copy, p.data_ptr() if half else 0), (parts.count, count.data_ptr())):
             column.append(value)
-        return "", (p is param and type(param.grad) is torch.Tensor and g is param.grad
+        return "", (p is plain(param) and type(g) is torch.Tensor and g is plain(param.grad)
+                    and all(t is plain(moment) for t, moment in zip(tensors[2:], moments))
                     and (p.is_contiguous() or all(t.stride() == p.stride() for t in (g, m, v))))
 
     def _slot(self, count: Any) -> int:

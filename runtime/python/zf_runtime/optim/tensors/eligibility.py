@@ -28,7 +28,7 @@ def refuse_sparse(param: Any) -> None:
 
 
 def is_sharded(tensor: Any) -> bool:
-    return hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements")
+    return hasattr(tensor, "_local_tensor") and hasattr(tensor, "_spec")
 
 
 def local_of(tensor: Any) -> Any:
