@@ -16,7 +16,7 @@ from ..tensors import clipping, formats, others
 from ..tensors.eligibility import refuse_device
 from . import torch_fallback
 from .parts import Parts
-from .tensor_list import TensorList
+from .tensor_list import Roster, TensorList
 
 if TYPE_CHECKING:
     from ...native.runtime import Runtime
@@ -81,8 +81,14 @@ class InPlaceEngine:
         if parts.index:
             # First: what it refuses, it refuses before anything is stepped.
             self._step_in_place(parts, tensors, groups, grad_scale)
-        with torch.set_grad_enabled(defaults["differentiable"]):
-            for number, group in enumerate(groups if own else ()):
+        if own:
+            self._step_by_torch(own, roster, groups, state, grad_scale)
+
+    def _step_by_torch(self, own: list[tuple[int, str]], roster: Roster, groups: list[dict[str, Any]], state: Any,
+                       grad_scale: float) -> None:
+        """Steps what the engine does not take, each with its reason in `own`."""
+        with torch.set_grad_enabled(self._optimizer.defaults["differentiable"]):
+            for number, group in enumerate(groups):
                 params = [roster.params[index] for index, _ in own if roster.group_of[index] == number]
                 if params:
                     torch_fallback.step(params, [state[param] for param in params], group, self._is_decoupled(group),

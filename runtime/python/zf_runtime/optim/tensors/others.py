@@ -21,7 +21,7 @@ def remember(optimizer: Any) -> None:
 
 def settle(optimizer: Any, params: Iterable[Any]) -> None:
     """Finishes the steps of all other optimizers over some of these parameters, before they are read."""
-    for other in [each for each in _beside if each is not optimizer]:
+    for other in [each for each in _beside if each is not optimizer] if len(_beside) else ():
         if (pending := other._pending()) and not pending.isdisjoint(params := list(params)):
             with contextlib.suppress(ZfError):  # such as ZfWorkerDied, which its own next call reports
                 other._finish_own()
