@@ -69,9 +69,12 @@ def plain(tensor: Any) -> Any:
 
 
 def described(tensors: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Returns of each tensor what a Form looks at."""
-    return [_described(tensor) if not is_sharded(tensor) else
-            (*_described(tensor), *_placing(tensor), *_described(_shard(tensor))) for tensor in tensors]
+    """Returns of each tensor what a Form looks at. Equal ones are one object: so many kept tuples would let Python's
+    garbage collector run often."""
+    kept: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    return [kept.setdefault(found, found) for found in (
+        _described(tensor) if not is_sharded(tensor) else
+        (*_described(tensor), *_placing(tensor), *_described(_shard(tensor))) for tensor in tensors)]
 
 
 def _described(t: Any) -> tuple[Any, ...]:

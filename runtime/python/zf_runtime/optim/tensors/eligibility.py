@@ -92,11 +92,11 @@ def _of_another_kind(p: Any, g: Any, moments: list[Any]) -> str:
 def _laid_out_otherwise(p: Any, g: Any, moments: list[Any]) -> str:
     if g.shape != p.shape or any(t.shape != p.shape for t in moments):
         return "of another shape than their gradients or moments"
-    if p.layout is not torch.strided or not _dense(p):
+    if p.layout is not torch.strided or not (p.is_contiguous() or _dense(p)):
         return "with gaps in their memory"
     if p.numel() > 0 and any(t.data_ptr() == 0 or t.data_ptr() % t.element_size() for t in (p, g, *moments)):
         return "without memory, or at odd addresses in it"
-    if any(_strides(t) != _strides(p) for t in moments):
+    if not all(_lie_alike(t, p) for t in moments):
         return "with moments of other strides"
     return ""
 
@@ -105,9 +105,14 @@ def laid_as(param: Any, tensor: Any) -> Any:
     """Returns a tensor with its elements in memory in the order of a parameter's: itself, or a copy. It stays as it is
     if the parameter has gaps."""
     if (tensor.shape != param.shape or not param.layout is tensor.layout is torch.strided
-            or _strides(tensor) == _strides(param) or not _dense(param)):
+            or _lie_alike(tensor, param) or not _dense(param)):
         return tensor
     return torch.empty_like(param, dtype=tensor.dtype, memory_format=torch.preserve_format).copy_(tensor)
+
+
+def _lie_alike(one: Any, other: Any) -> bool:
+    """Returns whether tensors of the same shape have their elements in the same order."""
+    return bool(one.is_contiguous() and other.is_contiguous()) or _strides(one) == _strides(other)
 
 
 def _strides(tensor: Any) -> list[int]:
