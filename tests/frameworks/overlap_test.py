@@ -49,6 +49,15 @@ class Overlap(FrameworkTest):
         self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_models_cases", "exact_ends_cases",
                        "exact_code_cases", "rare_cases")
 
+    def test_a_step_that_begins_in_backward_changes_no_bit(self):
+        """Costs 15 s: clipped or not, read, written and killed before step()."""
+        self.run_cases("speculation_cases")
+
+    def test_with_steps_that_begin_in_backward_nothing_else_changes(self):
+        """Costs 15 s: cases of mode exact."""
+        self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_ends_cases", "rare_cases",
+                       ZF_SPECULATES="1")
+
     def test_every_use_of_a_parameter_waits(self):
         """Costs 30 s: 170 small jobs, each with the bits of overlap="off"."""
         self.run_cases("reads_cases")
@@ -76,6 +85,11 @@ class Overlap(FrameworkTest):
     def test_2000_kills_change_no_bit(self):
         """The short form has 20."""
         self.run_cases("exact_ends_cases.Killed", timeout=3500, ZF_KILLS="2000")
+
+    def test_500_kills_of_steps_that_begin_in_backward_change_no_bit(self):
+        """The short form has 30."""
+        self.run_cases("speculation_cases.Speculated.test_a_kill_at_any_moment_changes_no_bit", timeout=3500,
+                       ZF_KILLS="500")
 
     def test_50_programs_of_fsdp2_and_200_kills_change_no_bit(self):
         """The short form has 3 and 10."""

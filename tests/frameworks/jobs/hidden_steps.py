@@ -2,7 +2,7 @@
 with AdamW waiting, exact and late, in turns in one process. Parameters are on the CPU, and all steps go through the
 arena.
 
---first is the first module's part of the parameters; the others are equal. forward takes 1.5 times the step.
+--first is the first module's part of the parameters; the others are equal.
 
 The last line compares medians with runtime/plan/period.hpp, by which mode exact exposes the first module's part of the
 step, and the copy and norm of the last gradient. Hidden is the part of what is exposed with "off" that a mode hides.
@@ -10,11 +10,15 @@ step, and the copy and norm of the last gradient. Hidden is the part of what is 
 --outside compares exact with "off" where another one than the optimizer clips, and so writes every gradient again:
 torch's clip_grad_norm_(), which Lightning calls, accelerate's, which the Trainer calls, or GradScaler's unscale_().
 
+--clipped compares steps that begin in backward, AdamW(speculate=True), with exact and off in turns: where no step, each
+tenth or each is clipped. The limit comes with step(), so the tenth is begun as a whole, and taken back.
+
 step() and the sender read digests of gradients and parameters. With --digests asleep that takes the time of a GPU that
 reads 1 TB/s, and no CPU; with "cpu" the CPU of training reads them, as for parameters on the CPU."""
 
 import argparse
 import collections
+import itertools
 import pathlib
 import random
 import statistics
@@ -137,6 +141,24 @@ def iterate(model, optimizer, step=lambda model, optimizer: optimizer.step()):
         layer.weight.grad = None
 
 
+def clipper(clipped, norm):
+    """Returns a step() that clips gradients of this norm as often as --clipped says."""
+    none, one = [2 * norm], [0.9 * norm]
+    limits = itertools.cycle({"never": none, "tenth": 9 * none + one, "always": one}[clipped])
+    return lambda model, optimizer: optimizer.step(max_norm=next(limits))
+
+
+def norm_of(model, optimizer):
+    model(torch.ones(1, requires_grad=True)).sum().backward()
+    return float(optimizer.clip_grad_norm_())
+
+
+def against_waiting(found):
+    """Returns medians of what is compared with --clipped."""
+    pairs = (("speculated", "exact"), ("speculated", "off"), ("exact", "off"))
+    return {f"{one}_to_{other}": statistics.median(turn[one] / turn[other] for turn in found) for one, other in pairs}
+
+
 def timed(model, optimizer, count, **more):
     """Returns the period of steady training: from the end of one step() to that of another."""
     iterate(model, optimizer, **more)
@@ -189,12 +211,14 @@ def picture_of(model, spans):
     return draw(bars, copy.begin_ns - 10_000_000, end_ns + 10_000_000, title)
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--params", type=int, default=48_000_000)
     parser.add_argument("--groups", type=int, default=24)
     parser.add_argument("--first", type=float, default=0.0, help="0: all are equal")
     parser.add_argument("--clip", type=float)
+    parser.add_argument("--forward", type=float, default=1.5, help="its time, in steps; backward takes twice that")
+    parser.add_argument("--clipped", choices=("never", "tenth", "always"))
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--digests", choices=("asleep", "cpu"), default="asleep")
@@ -202,19 +226,25 @@ def main():
     parser.add_argument("--picture", help="draw its last whole step as an SVG")
     parser.add_argument("--outside", choices=OUTSIDE)
     parser.add_argument("--pairs", type=int, default=200)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
     first = options.first or 1 / options.groups
     rest = int(options.params * (1 - first) / (options.groups - 1))
     sizes = [int(options.params * first)] + [rest] * (options.groups - 1)
     warnings.simplefilter("ignore")
     models, optimizers = {"base": make_model(sizes)}, {"base": None}
-    for name in ("off", "exact", "late"):
+    names = ("off", "exact", "speculated" if options.clipped else "late")
+    for name in names:
         models[name] = make_model(sizes)
         device = (lambda _: Gpu()) if options.digests == "asleep" else (lambda _: Host())
         with unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True), \
                 unittest.mock.patch("zf_runtime.optim.overlap.opened.device_of", device):
-            optimizers[name] = zf_runtime.AdamW(models[name].parameters(), lr=1e-6, overlap=name,
-                                                clip_grad_norm=options.clip)
+            optimizers[name] = zf_runtime.AdamW(models[name].parameters(), lr=1e-6, clip_grad_norm=options.clip,
+                                                overlap="exact" if name == "speculated" else name,
+                                                speculate=name == "speculated")
     iterate(models["off"], optimizers["off"])
     steps = []
     for _ in range(5):
@@ -223,18 +253,24 @@ def main():
     step_s = statistics.median(steps) / 1e9
     for model in models.values():
         for layer in model:
-            layer.forward_s = 1.5 * step_s / len(sizes)
+            layer.forward_s = options.forward * step_s / len(sizes)
     if options.outside:
         pairs_with_an_outside_clipper(models, optimizers, OUTSIDE[options.outside](), options.pairs)
         return
+    clip = {}
+    if options.clipped:
+        clip = {"step": clipper(options.clipped, norm_of(models["off"], optimizers["off"]))}
     generator = random.Random(1)
     found = []
     for turn in range(options.turns):
         names = list(models)
         generator.shuffle(names)
-        periods = {name: timed(models[name], optimizers[name], options.iterations) for name in names}
+        periods = {name: timed(models[name], optimizers[name], options.iterations, **clip) for name in names}
         report.say(turn=turn, step_s=step_s, **periods)
         found.append(periods)
+    if options.clipped:
+        report.say(clipped=options.clipped, **against_waiting(found))
+        return
     exact = optimizers["exact"]
     spans = exact.timeline()
     last_gradient_s = statistics.median(span.end_ns - span.begin_ns for span in spans if span.kind == "copy") / 1e9

@@ -46,7 +46,7 @@ class Job:
     def check(self, test, *given, is_cut=False):
         """Compares after synchronize(). given: the gradients of the steps since the last check. is_cut: the first of
         these was interrupted. Then it counts if it was done."""
-        test.assertTrue(self.optimizer.runtime.done(), "a step is running")
+        test.assertTrue(case.SPECULATES or self.optimizer.runtime.done(), "a step is running")
         states = self.optimizer.state_dict()["state"]
         counts = [int(states[number]["step"]) if number in states else 0 for number in range(len(self.params))]
         for at, gradients in enumerate(given):

@@ -213,6 +213,11 @@ class Modes(Case):
         optimizer.synchronize()
         self.assertEqual(modes(), [])
 
+    def test_a_device_as_a_context_ends_while_a_step_is_under_way(self):
+        with torch.device("cpu"):
+            _, optimizer = self.stepped()
+        self.assertEqual(modes(), [optimizer._engine._reads])
+
     def test_an_interrupt_leaves_the_modes_of_the_program(self):
         """At each line while ours comes and goes, and by signals at random."""
         model, optimizer = self.stepped()

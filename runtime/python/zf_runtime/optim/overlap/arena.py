@@ -16,6 +16,7 @@ from ...native import abi
 from ...native.cuda import HostRegistration
 from ...native.group import STATE_FORMATS, Group, piece_bytes
 from ...native.runtime import Runtime
+from ...native.scalars import Scalars
 from ..tensors import formats
 from ..tensors.eligibility import local_of
 from ..tensors.hashing import Kind, bits, kind
@@ -34,8 +35,10 @@ class Place:
     While no step is running, the parameter holds what its result holds, unless the program has written to it. The
     parameter is the truth then: take_written() takes what was written."""
 
-    def __init__(self, index: int, param: torch.Tensor, settings: dict[str, Any], first_element: int, buffers: int):
-        """first_element: the parameter's number in the optimizer. buffers: for gradients, 1 or 2."""
+    def __init__(self, index: int, param: torch.Tensor, settings: dict[str, Any], first_element: int, buffers: int,
+                 speculates: bool):
+        """first_element: the parameter's number in the optimizer. buffers: for gradients, 1 or 2. speculates: its steps
+        may be taken back, if its state format is fp32."""
         self.index = index  # of the runtime's group
         self.param = param
         self.settings = settings  # its param_group, where a step finds lr and the others
@@ -50,6 +53,7 @@ class Place:
         elements = self.local.numel()
         self.shape = Group(elements=elements, grad_type=half or "f32", copy_type=half, grad_buffers=buffers,
                            state_format=_FORMAT_NAMES[number],
+                           speculative=speculates and _FORMAT_NAMES[number] == "fp32",
                            first_element=shards.first_here(param, self.first_element))
         self.is_large = False
         self.ends = [elements]  #: of the pieces, in elements
@@ -120,6 +124,12 @@ class Place:
 
     def _is_own(self, name: str, value: Any) -> bool:
         return name not in self._layouts or layout(local_of(value)) == self._layouts[name]
+
+    @property
+    def state_arrays(self) -> list[torch.Tensor]:
+        """What a step writes in the arena and `state` shows."""
+        master = self._master if self.param.dtype != torch.float32 else None
+        return [self.exp_avg, self.exp_avg_sq, *(() if master is None else (master,))]
 
     def holds(self, name: str, value: torch.Tensor) -> bool:
         """Returns whether a tensor is this place's own memory of that name, laid out as here."""
@@ -257,9 +267,11 @@ class Arena:
     """An open runtime with a place for each parameter."""
 
     def __init__(self, wanted: Iterable[tuple[torch.Tensor, dict[str, Any], int]], buffers: int,
-                 options: dict[str, Any]):
+                 options: dict[str, Any], *, speculates: bool = False):
         """wanted: parameters, each with its param_group and the number of its first element."""
-        self.places = [Place(index, *each, buffers) for index, each in enumerate(wanted)]
+        self.places = [Place(index, *each, buffers, speculates) for index, each in enumerate(wanted)]
+        #: The factors of steps that are begun in backward and not decided, by the number of their place.
+        self.begun: dict[int, Scalars] = {}
         self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
         self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
         self.registration: HostRegistration | None = None

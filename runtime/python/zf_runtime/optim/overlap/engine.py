@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 import time
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence, Set
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
@@ -23,19 +24,32 @@ from ..tensors.streams import Device
 from . import compiled, ddp_hook
 from .arena import Arena, Place, first_numbers
 from .gates import Order
+from .gradients import Copied
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads, are_seen
 from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
-from .state import Stated, show, take_edits
+from .state import Stated, any_edited, show, take_edits
 from .timeline import Span, Timeline
 from .turn import Turn
+
+
+def _unseen(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Lets a method look at the state while a step is begun that is not decided."""
+
+    @functools.wraps(method)
+    def run(self: OverlapEngine, *given: Any, **named: Any) -> Any:
+        with self._reads.unseen():
+            return method(self, *given, **named)
+
+    return run
 
 
 class OverlapEngine(Stated):
     """Steps in a process of its own: see Engine."""
 
-    def __init__(self, optimizer: Any, mode: str, options: dict[str, Any], *, wants_norm: bool):
-        """options: keywords of Runtime. wants_norm: gradients are copied with their norms, from the first one on."""
+    def __init__(self, optimizer: Any, mode: str, options: dict[str, Any], *, wants_norm: bool, speculates: bool):
+        """options: keywords of Runtime. wants_norm: gradients are copied with their norms, from the first one on.
+        speculates: in mode exact steps begin in backward."""
         self._reference = weakref.ref(optimizer)
         self._options = options
         self._mode = mode
@@ -50,7 +64,7 @@ class OverlapEngine(Stated):
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id
         self._timeline = Timeline()
         self._turns = 0
-        self._wants_norm = wants_norm
+        self._wants_norm, self._speculates = wants_norm, speculates
         self._was_asked = False  # for the norm, since the last step
         self._said: set[str] = set()
         self._is_closed = False
@@ -79,7 +93,12 @@ class OverlapEngine(Stated):
             take_edits(stated, stated, self._optimizer.state)
             before.thin()
         others.settle(self, [param for param, _, _ in wanted])
-        live = Opened(wanted, self._mode, self._options, self._devices, self._timeline)
+        live = Opened(wanted, self._mode, self._options, self._devices, self._timeline, speculates=self._speculates)
+        if live.refusal:
+            self._say(f"no step begins in backward, since its log has no memory: {live.refusal}")
+        if live.speculation is not None:
+            copied = weakref.WeakMethod(self._copied)
+            live.gradients.on_copied = lambda copies: (method := copied()) and method(copies)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals, self._reads)
         if before is not None:
             for param, place in live.arena.of.items():
@@ -144,9 +163,10 @@ class OverlapEngine(Stated):
     # ---- what training calls ----
 
     @torch.no_grad()
+    @_unseen
     def step(self, limit: float | None, scale: float) -> float | None:
         if self._mode != "late":
-            self._finish()
+            self._wait_for_steps()
         self._refuse_graphs()
         places = self._active()
         live = self._require()
@@ -155,17 +175,25 @@ class OverlapEngine(Stated):
         # Late, the step before last read this buffer, and is done: copies run beside the optimizer.
         collected = live.gradients.collect(places, live.buffer, limit is not None and not live.is_sharded)
         self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
-        self._finish()  # late: the parameters are read out before the next step may change them
+        self._wait_for_steps()  # late: the parameters are read out before the next step may change them
         began = time.perf_counter_ns()
-        take_edits(places, self._same(), self._optimizer.state)
+        if any_edited(places, self._optimizer.state):
+            self._take_back()
+            take_edits(places, self._same(), self._optimizer.state)
         self._take_written(places)
         norm = None
         if limit is not None:
             norm = live.norm(places, collected) * abs(scale)
             scale *= clipping.coefficient(norm, limit)
         self._timeline.add("check", self._turns + 1, -1, began, time.perf_counter_ns())
+        is_kept = scale == 1.0
         if places and math.isfinite(scale):
-            self._hand_over(places, scale, collected.events)
+            is_kept = self._hand_over(places, scale, collected.events) and is_kept
+        else:
+            self._take_back()
+        if live.speculation is not None:
+            self._reads.stay(live.speculation.stepped(is_kept, None if live.is_sharded else limit,
+                                                      is_allowed=self._hides()))
         if live.gradients.stepped(collected.rewritten):
             self._say("gradients were written between backward and step(), as torch's clip_grad_norm_() and "
                       "GradScaler do. So they were copied twice, and early copies pause: clip with clip_grad_norm= of "
@@ -188,20 +216,35 @@ class OverlapEngine(Stated):
             self._finish()
 
     @torch.no_grad()
+    @_unseen
     def norm(self) -> float:
         self._require()
         self._was_asked = True
         if self._mode != "late":
-            self._finish()
+            self._wait_for_steps()
         places = self._active()
         live = self._require()
         return live.norm(places, live.gradients.collect(places, live.buffer, not live.is_sharded, is_last=False))
 
     def _finish(self) -> None:
-        """Waits for the steps that are under way: its own, and those of others over its parameters."""
+        """Waits for the steps that are under way: its own, and those of others over its parameters. Takes back what is
+        begun in backward."""
+        if self.opened is not None and self.opened.is_here:
+            self._take_back()
+            self._wait_for_steps()
+
+    def _wait_for_steps(self) -> None:
         if self.opened is not None and self.opened.is_here:
             self._finish_own()
             others.settle(self, self.opened.arena.of)
+
+    def _take_back(self) -> None:
+        """Takes back what is begun in backward: masters and moments are then those of the last step."""
+        live = self.opened
+        if live is not None and live.speculation is not None and live.speculation.is_begun:
+            self._finish_own()  # an interrupt may have handed it over
+            live.speculation.take_back()
+            self._reads.look_again()
 
     def _finish_own(self) -> None:
         assert self.opened is not None
@@ -222,11 +265,14 @@ class OverlapEngine(Stated):
         if live is None:
             return None
         self._refuse_graphs()
+        self._take_back()
         return live.overlap.wait_for(places)
 
     def is_done(self, place: Place) -> bool:
         """Returns whether a parameter needs no wait any more."""
-        return self.opened is None or self.opened.overlap.is_done(place)
+        live = self.opened
+        return live is None or (live.overlap.is_done(place)
+                                and (live.speculation is None or not live.speculation.has(place)))
 
     def wait_for_all(self) -> None:
         """Waits for the whole step."""
@@ -250,7 +296,7 @@ class OverlapEngine(Stated):
         if self._mode != "exact" or live is None:
             return
         self._refuse_graphs()
-        if reads.is_waiting:
+        if reads.is_waiting or reads.stays:
             reads.before_forward(module, params)
         if live.gradients.has_new and torch._C._current_graph_task_id() == -1:  # else a checkpoint's, inside a backward
             live.gradients.begin()
@@ -272,6 +318,14 @@ class OverlapEngine(Stated):
                 self._order.rest()
 
     # ---- gradients ----
+
+    def _copied(self, copies: Sequence[Copied]) -> None:
+        """Lets steps begin in backward."""
+        live = self.opened
+        if live is not None and live.speculation is not None and self._reads.stays:
+            live.speculation.offer(copies)
+            if live.speculation.is_begun:
+                self._reads.guard(live.state_memory, live.arena.places)
 
     def _arrived(self, param: torch.Tensor) -> None:
         """Takes a gradient that has just been accumulated."""
@@ -340,10 +394,12 @@ class OverlapEngine(Stated):
             for place, reading, differs in zip(some, readings, stream.differing(
                     [(reading.digest, place.digest) for reading, place in zip(readings, some)])):
                 if differs:
+                    self._take_back()
                     place.take_written()
                     place.digest = reading.digest
 
-    def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> None:
+    def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> bool:
+        """Returns whether a step that is begun in backward is kept."""
         live = self._require()
         for place in places:
             if not place.is_shown:
@@ -363,6 +419,10 @@ class OverlapEngine(Stated):
         if self._mode == "exact":
             # A graph over old values is refused now.
             others.raise_versions([tensor for place in places for tensor in place.tensors])
+        is_kept = True
+        if live.speculation is not None:
+            indexes = (place.index for share in shares for place in share.places)
+            is_kept = live.speculation.is_kept({index: factors[kind] for index, kind in zip(indexes, scalars_of)})
         turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
                     is_late=self._mode == "late")
         self._turns += 1
@@ -372,6 +432,7 @@ class OverlapEngine(Stated):
             self._reads.begin(places)
             self._watch()
         live.overlap.begin(turn)
+        return is_kept
 
     def _hides(self) -> bool:
         """Returns whether a step may go on when step() returns."""

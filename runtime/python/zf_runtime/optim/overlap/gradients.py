@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -76,6 +76,10 @@ class Gradients:
         self._pending_on: dict[torch.device, list[Stream]] = {}  # the job's streams that have made them
         self._is_copying = False  # on a side stream, and nothing has waited for it
         self.has_new = False  # copies, since the last forward
+        #: Is told of copies that are expected to be the last of their step. They may still be under way.
+        self.on_copied: Callable[[Sequence[Copied]], None] = lambda copies: None
+        #: Is called before copies of the gradients of these places are written.
+        self.before_copy: Callable[[Sequence[Place]], None] = lambda places: None
 
     @property
     def is_early(self) -> bool:
@@ -99,7 +103,7 @@ class Gradients:
         if self._pending_bytes >= _AT_ONCE:
             made = {device: [stream.record() for stream in streams] for device, streams in self._pending_on.items()}
             pending = self._take_pending()
-            self._copy_own(pending, 0, wants_norm, wants_digest=True, made=made)
+            self.on_copied(self._copy_own(pending, 0, wants_norm, wants_digest=True, made=made))
 
     def _take_pending(self) -> list[Place]:
         """Returns the places with gradients that have come and that the program has not dropped since."""
@@ -109,21 +113,27 @@ class Gradients:
     def reduced(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], wants_norm: bool) -> None:
         """Is called when DDP has averaged what the parameters of these places get as their gradients."""
         with self._arriving:
-            if self.is_early:
-                self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
+            if not self.is_early:
+                return
+            copies = self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
+            for place in places:
+                self._arrivals[place.index] = self._arrivals.get(place.index, 0) + 1
+            self.on_copied([copied for copied in copies
+                            if self._arrivals[copied.place.index] == self._expected.get(copied.place.index)])
 
     def _copy_own(self, places: Sequence[Place], buffer: int, wants_norm: bool, wants_digest: bool,
-                  made: dict[torch.device, list[Event]] | None = None) -> None:
+                  made: dict[torch.device, list[Event]] | None = None) -> list[Copied]:
         """Begins to copy the gradients of parameters: see _copy()."""
         gradients = [_gradient_of(place) for place in places]
-        self._copy(places, gradients, list(map(_version_of, gradients)), buffer, wants_norm, wants_digest, made)
+        return self._copy(places, gradients, list(map(_version_of, gradients)), buffer, wants_norm, wants_digest, made)
 
     def _copy(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], versions: Sequence[int | None],
               buffer: int, wants_norm: bool, wants_digest: bool,
-              made: dict[torch.device, list[Event]] | None = None) -> None:
+              made: dict[torch.device, list[Event]] | None = None) -> list[Copied]:
         """wants_digest: the copy is held against its gradient later, so it may run beside the job. made: the events
         after which the gradients of a device are there; without: after all that the caller's stream was given."""
         by_device: dict[torch.device, list[int]] = {}
+        self.before_copy(places)
         self.has_new = True
         for number, gradient in enumerate(gradients):
             by_device.setdefault(gradient.device, []).append(number)
@@ -142,6 +152,7 @@ class Gradients:
             for at, number in enumerate(numbers):
                 self._copied[places[number].index] = Copied(places[number], gradients[number], buffer, readings, at,
                                                             event, versions[number])
+        return [self._copied[place.index] for place in places]
 
     def settle(self) -> None:
         """Lets what writes the gradients from now on wait for their copies: one more backward adds to them, although

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from ...errors import ZfError
+from ...errors import ZfError, ZfWorkerDied
 from ..tensors import clipping
 from ..tensors.eligibility import is_sharded, local_of
 from ..tensors.streams import Device, device_of
@@ -17,8 +18,9 @@ from ..tensors.threads import end_from_outside
 from .arena import Arena, Place
 from .gates import Order
 from .gradients import Collected, Gradients
-from .reads import Reads
+from .reads import Memory, Reads
 from .refusals import refuse, refuse_shared
+from .speculation import Speculation
 from .timeline import Timeline
 from .turn import Overlap, Share
 
@@ -29,19 +31,40 @@ class Opened:
     """What an open optimizer has."""
 
     def __init__(self, wanted: Wanted, mode: str, options: dict[str, Any], devices: dict[torch.device, Device],
-                 timeline: Timeline):
+                 timeline: Timeline, *, speculates: bool = False):
         for param, _, _ in wanted:
             refuse(param, mode)
         refuse_shared([param for param, _, _ in wanted])
         self.is_sharded = any(is_sharded(param) for param, _, _ in wanted)
-        self.arena = Arena(wanted, 2 if mode == "late" else 1, options)
+        buffers = 2 if mode == "late" else 1
+        self.refusal = ""  # why no step begins in backward
+        try:
+            self.arena = Arena(wanted, buffers, options, speculates=speculates)
+        except ZfError as error:
+            if not speculates or error.status != "ZF_ERROR_SYSTEM":
+                raise
+            self.refusal = str(error)
+            self.arena = Arena(wanted, buffers, options)
         for place in self.arena.places:
             devices.setdefault(place.kind[2], device_of(place.kind[2]))
         self.overlap = Overlap(self.arena, devices, timeline)
         self.gradients = Gradients(devices, early=mode == "exact")
+        self.speculation: Speculation | None = None
+        if any(place.shape.speculative for place in self.arena.places):
+            self.speculation = Speculation(self.arena, self.overlap)
+            self.gradients.before_copy = self._before_copy
         self.buffer = 0  # for the gradients of the next step
         self.sequence: list[list[torch.Tensor]] = []  # the parameters of each share
         self._known = 0  # how many parameters were ordered
+
+    def _before_copy(self, places: Sequence[Place]) -> None:
+        if self.speculation is not None and any(map(self.speculation.has, places)):
+            self.speculation.take_back()  # for that the gradients are needed
+
+    @functools.cached_property
+    def state_memory(self) -> Memory:
+        """Where masters and moments lie."""
+        return Memory(self.arena.places, has_params=False)
 
     @property
     def is_here(self) -> bool:
@@ -68,6 +91,9 @@ class Opened:
         try:
             self.overlap.publish()
             self.overlap.follower.end()
+            if self.speculation is not None:
+                with contextlib.suppress(ZfWorkerDied):  # Runtime.close() raises it
+                    self.speculation.end()
             self.gradients.close()
             return self.arena.release(keeps)
         finally:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import functools
 import operator
 import os
@@ -70,11 +71,13 @@ class Reads(TorchFunctionMode):
         self._memory = self._memory_of(())
         self._left: dict[int, Place] = {}  # by the id of their parameter
         self._stepped: set[int] = set()  # the ids of all, as long as one is left
+        self._guards = False  # moments and masters alone: parameters are old until step()
+        self.stays = False  # on the stack
 
     @property
     def is_waiting(self) -> bool:
         """Whether a use of a parameter may have to wait."""
-        return bool(self._left)
+        return bool(self._left) and not self._guards
 
     @property
     def is_of_this_thread(self) -> bool:
@@ -83,16 +86,36 @@ class Reads(TorchFunctionMode):
 
     def begin(self, places: Sequence[Any]) -> None:
         """Is called before a step of these places is handed over."""
-        self._owner = os.getpid()
         self._memory, self._left = self._memory_of(places), {id(place.param): place for place in places}
-        self._stepped = set(self._left)
+        self._stepped, self._guards = set(self._left), False
+        self._enter()
+
+    def _enter(self) -> None:
+        self._owner = os.getpid()
         self._threads.add(threading.get_ident())
         if not _is_on_the_stack(self):
             _put_lowest(self)
 
+    def stay(self, stays: bool) -> None:
+        """Says whether a step may begin in the next backward: then this lies on the stack until the next step."""
+        self.stays = stays
+        if stays:
+            self._enter()
+
+    def guard(self, memory: Memory, places: Sequence[Place]) -> None:
+        """Is called in backward, when steps of these places may begin before step(). memory: what such a step
+        writes."""
+        if not self._guards:
+            self._memory, self._left = memory, {id(place.param): place for place in places}
+            self._stepped, self._guards = set(), True
+
+    def unseen(self) -> Any:
+        """Returns a context in which nothing waits where guard() was called."""
+        return torch._C.DisableTorchFunction() if self._guards else contextlib.nullcontext()
+
     def end(self) -> None:
         """Is called when no parameter needs a wait any more."""
-        self._memory, self._left = self._memory_of(()), {}
+        self._memory, self._left, self.stays = self._memory_of(()), {}, False
         if not self.leave():
             self._leave_later()
 
@@ -107,7 +130,7 @@ class Reads(TorchFunctionMode):
     def leave(self) -> bool:
         """Leaves the stack, if nothing is left to be waited for and it is there. Returns whether it is on none, and
         it is not put back."""
-        if self._left:
+        if self._left or self.stays:
             return False
         if _is_on_the_stack(self):
             _take_out(lambda mode: mode is self)
@@ -142,8 +165,9 @@ class Reads(TorchFunctionMode):
         """Waits for the parameters of a module that is called, by their ids, or for all if what its forward reads is
         not seen."""
         if not self.is_of_this_thread or is_closed_to_us(module):
+            self.stays = False
             self._wait_for_all()
-        elif params:
+        elif params and self.is_waiting:
             self.wait_for(params)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -254,10 +278,10 @@ class Memory:
     """Where the parameters and moments of places lie: whole storages, by their addresses. So a tensor over the same
     memory is found, also one that was made of an array, or by dlpack."""
 
-    def __init__(self, places: Iterable[Place]):
+    def __init__(self, places: Iterable[Place], *, has_params: bool = True):
         found = []
         for place in places:
-            for tensor in (place.local, place.exp_avg, place.exp_avg_sq, place.entry.get("master")):
+            for tensor in (*((place.local,) if has_params else ()), *place.state_arrays):
                 if tensor is not None:
                     storage = local_of(tensor).untyped_storage()
                     found.append((storage.data_ptr(), storage.nbytes(), place))
@@ -290,7 +314,7 @@ def _is_on_the_stack(mode: Any) -> bool:
 
 def _put_lowest(mode: Any) -> None:
     stack, at = _stack(), 0
-    while at < len(stack) and isinstance(stack[at], DeviceContext) and _device_lies_lowest():
+    while at < len(stack) and _must_lie_lowest(stack[at]):
         at += 1
     _replace(stack, [*stack[:at], mode, *stack[at:]])
 
@@ -307,10 +331,14 @@ def _replace(stack: list[Any], by: list[Any]) -> None:
     collections.deque(map(_CALL, calls), maxlen=0)
 
 
+def _must_lie_lowest(mode: Any) -> bool:
+    """Returns whether a mode is the device of torch.set_default_device(), which goes to the bottom of the stack, and
+    insists on being there. `with torch.device()` leaves the highest mode, whatever it is; so does older torch."""
+    return isinstance(mode, DeviceContext) and hasattr(mode, "old_device") and _device_lies_lowest()
+
+
 @functools.cache
 def _device_lies_lowest() -> bool:
-    """Returns whether torch.device() as a context goes to the bottom of the stack, and insists on being there. Older
-    torch leaves the highest mode, whatever it is."""
     return "_pop_mode" in DeviceContext.__exit__.__code__.co_names if "__exit__" in vars(DeviceContext) else False
 
 

@@ -103,8 +103,13 @@ def take_edits(places: Iterable[Place], every: Iterable[Place], state: State) ->
     """Takes what the program has done to `state`. If it has edited one of these places, every place is looked at: one
     may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for moments or
     masters of another shape than their parameter."""
-    if any(_is_edited(place, state) for place in places):
+    if any_edited(places, state):
         take_entries([(place, state.get(place.param)) for place in every if _is_edited(place, state)], state)
+
+
+def any_edited(places: Iterable[Place], state: State) -> bool:
+    """Returns whether the program has edited what `state` shows of one of these places."""
+    return any(_is_edited(place, state) for place in places)
 
 
 def _is_edited(place: Place, state: State) -> bool:

@@ -104,6 +104,7 @@ class Sender(Follower[Turn]):
         ticket = runtime.submit(turn.scalars, [place.index for place in turn.places], buffer=turn.buffer,
                                 scalars_of=turn.scalars_of)
         self._arena.counts[torch.tensor([place.index for place in turn.places], device="cpu")] += 1
+        self._arena.begun.clear()  # the submission has decided them
         turn.was_submitted = True
         turn.submitted.set()
         while not turn.publishing.wait(60.0):

@@ -1,0 +1,174 @@
+"""Begins steps in backward, as if nothing were clipped, and takes them back where that proves wrong.
+
+As soon as a gradient is in the arena, the optimizer process may step its parameter. Until step() decides, masters and
+moments in the arena are then one step ahead. The parameters of the job are not: nothing is sent before. step() hands
+all over as always, and the runtime keeps a step that was begun with the same factors. Otherwise it takes the step back
+and does it again, so the bits are the same.
+
+A thread does all of it: an exception in the training thread, such as Ctrl-C, finds a step begun or not begun."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Callable
+
+from ...errors import ZfError, ZfTimeout
+from ...native.scalars import Scalars, scalars
+from ..tensors import clipping
+from ..tensors.streams import ThreadStream
+from ..tensors.threads import Latch
+from .arena import Arena, Place
+from .gradients import Copied
+from .turn import Overlap
+
+_LOOK_S = 0.002  # how often the thread looks whether it shall stop
+_MISSES = 2  # so many steps in a row that would be taken back: then none is begun until one would be kept
+
+
+class _Thread(ThreadStream):
+    def call(self, work: Callable[[], None]) -> Latch:
+        done = Latch()
+        self._work.put([work, done.set])
+        return done
+
+
+class Speculation:
+    """The steps of one arena that are begun in backward: Arena.begun, which the thread alone fills."""
+
+    def __init__(self, arena: Arena, overlap: Overlap):
+        self._arena, self._overlap = arena, overlap
+        self._thread = _Thread()
+        self._is_allowed = False
+        self._limit: float | None = None
+        self._square = 0.0  # the sum of squares of the gradients that have come
+        self._before = self._last = 0  # the last two tickets
+        self._offered: set[int] = set()  # numbers of places: their steps may be begun
+        self._misses = 0
+        self._was_taken_back = False
+
+    def stepped(self, would_be_kept: bool, limit: float | None, *, is_allowed: bool) -> bool:
+        """Is called when step() has handed over, or skipped. would_be_kept: whether the step had the factors of one
+        that is begun in backward. limit: the norm to which it has clipped. Returns whether steps may be begun now."""
+        self._misses = 0 if would_be_kept and not self._was_taken_back else self._misses + 1
+        self._was_taken_back = False
+        self._limit, self._square = limit, 0.0
+        self._offered = set()
+        self._is_allowed = is_allowed and self._misses < _MISSES
+        return self._is_allowed
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a step may be begun that is not decided."""
+        return bool(self._offered)
+
+    def has(self, place: Place) -> bool:
+        """Returns whether the step of a parameter may be begun, and is not decided."""
+        return place.index in self._offered
+
+    def offer(self, copies: Sequence[Copied]) -> None:
+        """Is called when gradients are on their way into the arena. Any thread may call it."""
+        some = [copied for copied in copies if copied.place.shape.speculative] if self._is_allowed else []
+        if some:
+            self._offered.update(copied.place.index for copied in some)
+            self._thread.call(lambda: self._begin(some))
+
+    def stop(self) -> None:
+        """Returns when nothing more is begun before the next step."""
+        if self._offered:
+            self._is_allowed = False
+            self._wait(self._thread.call(lambda: None))
+
+    def take_back(self) -> None:
+        """Takes back all that is begun: afterwards masters and moments are those of the last step. Does nothing, and
+        forbids nothing, if nothing is begun. No turn may be under way. Raises ZfError if the optimizer has died."""
+        if not self._offered:
+            return
+        self.stop()
+        errors: list[ZfError] = []
+        self._wait(self._thread.call(lambda: self._take_back(errors)))
+        if errors:
+            raise errors[0]
+        self._offered = set()
+
+    def is_kept(self, factors: Mapping[int, Scalars]) -> bool:
+        """Stops, and returns whether all that is begun has these factors, by the number of the place. Takes all back if
+        one of them has none."""
+        self.stop()
+        begun = self._arena.begun
+        if not begun.keys() <= factors.keys():
+            self.take_back()
+        return all(factors[index] == each for index, each in begun.items())
+
+    def end(self) -> None:
+        """Takes back, and ends the thread. The second call does nothing."""
+        try:
+            self.take_back()
+        finally:
+            self._thread.close()
+
+    def _wait(self, latch: Latch) -> None:
+        while not latch.wait(1.0):
+            if not self._thread.is_alive():
+                raise ZfError("the thread that begins steps in backward has ended; make a new optimizer")
+
+    # ---- in the thread ----
+
+    def _begin(self, copies: list[Copied]) -> None:
+        try:
+            for event in {id(copied.event): copied.event for copied in copies}.values():
+                event.synchronize()
+            if self._is_allowed and not self._exceeds_limit(copies):
+                self._submit([copied.place for copied in copies if not copied.is_dropped])
+        except Exception:  # such as for an infinite lr: step() raises it
+            self._is_allowed = False
+        copies.clear()  # the next backward needs the memory of these gradients
+
+    def _exceeds_limit(self, copies: Sequence[Copied]) -> bool:
+        """Returns whether the gradients that have come will be clipped: then no step is begun any more. Squares of
+        tensors on a GPU are not read: that would wait for the whole backward."""
+        for square in [copied.reading.square for copied in copies] if self._limit is not None else ():
+            if isinstance(square, float):
+                self._square += square
+        if self._limit is not None and clipping.coefficient(math.sqrt(self._square), self._limit) != 1.0:
+            self._is_allowed = False
+        return not self._is_allowed
+
+    def _submit(self, places: Sequence[Place]) -> None:
+        runtime, arena = self._arena.runtime, self._arena
+        new = [place for place in places if place.index not in arena.begun]
+        turn = self._overlap.follower.turn  # the last step: what forward does not wait for may still be under way
+        while self._is_allowed and turn is not None and not turn.ended.wait(_LOOK_S):
+            pass
+        while self._is_allowed and not _is_done(arena, self._before):
+            pass  # two submissions at most wait, so that little is in vain where the step is clipped
+        if not new or not self._is_allowed:
+            return
+        factors = {place.index: scalars(place.settings, float(arena.counts[place.index]) + 1, True) for place in new}
+        kinds = list(dict.fromkeys(factors.values()))
+        number_of = {each: number for number, each in enumerate(kinds)}
+        scalars_of = [number_of[each] for each in factors.values()]
+        ticket = runtime.speculate(kinds, array("I", factors), scalars_of=scalars_of)
+        arena.begun.update(factors)
+        self._before, self._last = self._last, ticket
+
+    def _take_back(self, errors: list[ZfError]) -> None:
+        try:
+            if self._arena.begun:
+                self._was_taken_back = True
+                ticket = self._arena.runtime.take_back(array("I", self._arena.begun))
+                self._arena.begun.clear()
+                self._arena.runtime.wait(ticket)
+        except ZfError as error:
+            errors.append(error)
+
+
+def _is_done(arena: Arena, ticket: int) -> bool:
+    """Waits a moment for a submission; 0: there is none. Returns whether it is done."""
+    try:
+        if ticket:
+            arena.runtime.wait(ticket, timeout=_LOOK_S)
+    except ZfTimeout:
+        return False
+    return True
