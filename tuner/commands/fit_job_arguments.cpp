@@ -120,10 +120,11 @@ std::vector<OptionSpec> fit_job_options() {
        "whether DeepSpeed and FSDP2 pin what they keep on the host (default: yes with GPUs; e.g. no)",
        "yes, no"},
       {"with", 0, "LIST",
-       "what else DeepSpeed keeps on the host: accumulation (of gradients over several micro steps), "
+       "what else is kept on the host: by DeepSpeed accumulation (of gradients over several micro steps), "
        "fp32-accumulation (of 16-bit ones in fp32: grad_accum_dtype), "
-       "host-flatten (ZeRO 1 and 2 where a GPU has no room for its parameters twice), offload-param (ZeRO 3) "
-       "(default: none of them; e.g. accumulation)",
+       "host-flatten (ZeRO 1 and 2 where a GPU has no room for its parameters twice), offload-param (ZeRO "
+       "3); "
+       "speculate (AdamW with speculate=True) (default: none of them; e.g. accumulation)",
        all_names<FitExtra>()},
       {"reserve", 0, "SIZE",
        "memory of each rank beside its model: the process, its data loaders, CUDA (default: 3GiB with GPUs, "

@@ -50,6 +50,8 @@ std::optional<std::string> why_no_such_extra(const FitJob& job) {
     return "host-flatten is for ZeRO-Offload 1 and 2 with GPUs";
   if (job.has(FitExtra::offload_param) && !(is_zero && job.stage == 3 && job.device == Device::gpu))
     return "offload-param is for ZeRO-Offload 3 with GPUs";
+  if (job.has(FitExtra::speculate) && !(job.mode == Mode::exact && job.state == StateFormat::fp32))
+    return "speculate is for zf_runtime.AdamW in mode exact with state fp32";
   return std::nullopt;
 }
 

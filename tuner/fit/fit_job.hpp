@@ -63,13 +63,14 @@ template <>
 inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>({{Device::gpu, "gpu"},
                                                                             {Device::cpu, "cpu"}});
 
-/// What else a job of DeepSpeed may keep on the host.
+/// What else a job may keep on the host; all except the last are DeepSpeed's.
 enum class FitExtra {
   accumulation,       ///< gradients add up over several micro steps
   fp32_accumulation,  ///< gradients of 16-bit parameters add up in fp32 (grad_accum_dtype)
   host_flatten,   ///< ZeRO 1 and 2: a GPU has no room for its parameters twice, so they are flattened on the
                   ///< host
   offload_param,  ///< ZeRO 3: the parameters are on the host, too
+  speculate,      ///< steps begin in backward: zf_runtime.AdamW(speculate=True)
 };
 
 template <>
@@ -77,7 +78,8 @@ inline constexpr auto kEnumNames<FitExtra> =
     std::to_array<EnumName<FitExtra>>({{FitExtra::accumulation, "accumulation"},
                                        {FitExtra::fp32_accumulation, "fp32-accumulation"},
                                        {FitExtra::host_flatten, "host-flatten"},
-                                       {FitExtra::offload_param, "offload-param"}});
+                                       {FitExtra::offload_param, "offload-param"},
+                                       {FitExtra::speculate, "speculate"}});
 
 struct FitJob {
   ModelSize model;

@@ -46,8 +46,8 @@ std::uint64_t unit_bytes(char unit, const FitJob& job) {
   }
 }
 
-/// Returns the bytes of the arena's gradients, and of its padding. Gradients have the model's type, or with a
-/// ZeRO stage fp32.
+/// Returns the bytes of the arena's gradients, of the log of steps that begin in backward, and of its
+/// padding. Gradients have the model's type, or with a ZeRO stage fp32.
 std::uint64_t arena_gradients(const FitJob& job) {
   const ElementType type = job.type == ParameterType::bf16   ? ElementType::bf16
                            : job.type == ParameterType::fp16 ? ElementType::f16
@@ -59,6 +59,7 @@ std::uint64_t arena_gradients(const FitJob& job) {
   group.copy_type = job.is_half() ? type : ElementType::none;
   group.grad_buffers = job.mode == Mode::wait || job.mode == Mode::exact ? 1 : 2;
   group.format = job.state;
+  group.speculative = job.has(FitExtra::speculate);
   const StateBytes each = state_bytes(job.state);
   return arena_layout({group}).bytes -
          group.elements * (each.master + 2 * each.moment + element_bytes(group.copy_type));

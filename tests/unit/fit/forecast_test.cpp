@@ -245,6 +245,21 @@ TEST(MemoryForecast, AModelThatIsFlattenedOnTheHostIsThereTwice) {
   EXPECT_NE(why_no_such_job(job), std::nullopt);
 }
 
+TEST(MemoryForecast, ALogForStepsThatBeginInBackwardIsTwoBytesAndAQuarterAParameter) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.stepper = StepMethod::native;
+  job.mode = Mode::exact;
+  FitJob speculates = job;
+  speculates.set(FitExtra::speculate, true);
+  ASSERT_EQ(why_no_such_job(speculates), std::nullopt);
+  const std::uint64_t more =
+      forecast_of(speculates).at(FitPhase::steady).bytes - forecast_of(job).at(FitPhase::steady).bytes;
+  EXPECT_NEAR(static_cast<double>(more), 2.25e9, 1e7);
+  speculates.mode = Mode::wait;
+  EXPECT_NE(why_no_such_job(speculates), std::nullopt);
+}
+
 TEST(MemoryForecast, OffloadedParametersAreInOneBlockThatIsPinned) {
   FitJob job;
   job.model = usual_model(1'000'000'000);
