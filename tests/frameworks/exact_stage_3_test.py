@@ -40,9 +40,9 @@ class ExactStage3(FrameworkTest):
         super().setUp()
         self.make_plan("--ranks", "1", "--mode", "overlap")
 
-    def train(self, cases: list[dict], *launcher: str) -> list[dict]:
+    def train(self, cases: list[dict], *launcher: str, timeout=3000) -> list[dict]:
         (self.folder / "cases.json").write_text(json.dumps(cases))
-        said = self.launch(*launcher, *job("zero_exact_3"), timeout=3000, ZF_PLAN=str(self.folder / "plan.json"),
+        said = self.launch(*launcher, *job("zero_exact_3"), timeout=timeout, ZF_PLAN=str(self.folder / "plan.json"),
                            PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
                            ZERO_CASES=str(self.folder / "cases.json"))
         self.assertEqual(len(said), len(cases) * (2 if launcher else 1), self.output)
@@ -72,17 +72,27 @@ class ExactStage3(FrameworkTest):
         self.compare(self.train([
             HELD | {"dtype": "fp16", "clip": 0.1, "overflows": [4], "do": ["safe_set", "gradient"]},
             HELD | {"dtype": "bf16", "clip": 0.1, "accumulation": 3, "groups": 2, "sub_groups": True,
-                    "do": ["evaluate", "write", "state"]},
+                    "do": ["evaluate", "write", "state", "child"]},
             # The next backward writes gradients before anything else has waited.
             HELD | {"dtype": "fp32", "frozen": "weights", "blocks": 1, "sometimes": [1], "hold_ms": 60},
-            HELD | {"dtype": "bf16", "sometimes": [1], "do": ["refresh", "save_16bit"]},
+            HELD | {"dtype": "bf16", "sometimes": [1], "do": ["write", "refresh", "save_16bit"]},
             HELD | {"dtype": "bf16", "persist": 100_000, "do": ["alone", "persistent"]},
             {"dtype": "bf16", "handler": "state_dict", "steps": 8}, {"dtype": "fp32", "handler": "gather", "steps": 8},
             {"dtype": "bf16", "kills": True, "steps": 8}]))
 
+    def test_a_signal_handler_in_a_gather_may_fork_or_destroy_the_engine(self):
+        """The optimizer process stands still, so the gather waits when the signal comes."""
+        cases = [HELD | {"dtype": dtype, "alarm": alarm} for alarm in ("fork", "destroy") for dtype in ("bf16", "fp32")]
+        for said in self.train(cases, timeout=100):
+            with self.subTest(**said["case"]):
+                own, exact, is_destroyed = said["own"], said["exact"], said["case"]["alarm"] == "destroy"
+                self.assertEqual(exact.pop("closed"), is_destroyed)
+                self.assertEqual(exact, {name: value for name, value in own.items()
+                                         if not (is_destroyed and name == "loss")})
+
     def test_two_ranks_have_the_same_bits(self):
         self.compare(self.train_two_ranks([
-            HELD | {"dtype": "bf16", "clip": 0.1, "do": ["gather", "local", "persistent"]},
+            HELD | {"dtype": "bf16", "clip": 0.1, "do": ["gather", "local", "persistent", "child"]},
             HELD | {"dtype": "fp32", "persist": 100_000, "do": ["alone", "save", "load"]},
             HELD | {"dtype": "bf16", "hpz": True, "do": ["evaluate"]}, program(3)]))
 

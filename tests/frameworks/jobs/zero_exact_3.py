@@ -5,8 +5,10 @@ Says per case: {"case": {...}, "own": [facts], "exact": [facts], "differ": eleme
 "restarts": N, "beside": how many steps were not done when step() returned}. Facts are losses and digests of what was
 read; equal means equal in every bit. Reads the cases from the file in ZERO_CASES: objects like DEFAULTS. With "hold_ms"
 the optimizer process stands still for up to so many milliseconds in each step: what does not wait reads old weights.
-"handler" is what a signal handler does last before each step is handed over: "state_dict" or "gather"."""
+"handler" is what a signal handler does last before each step is handed over: "state_dict" or "gather". "alarm" is what
+one does while a gather waits: "fork" or "destroy"."""
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -15,7 +17,6 @@ import random
 import shutil
 import signal
 import tempfile
-import threading
 import time
 import zlib
 
@@ -39,7 +40,9 @@ get_accelerator().is_fp16_supported = lambda: True  # PyTorch's CPU kernels have
 DEFAULTS = zero_pairs.DEFAULTS | {
     "stage": 3, "steps": 12, "persist": 200, "offload_param": False, "frozen": False, "tied": False, "external": False,
     "reentrant": None, "do": [], "random": None, "hold_ms": 0, "bucket": 5000, "resume": False, "engines": 1,
-    "overflows": [], "kills": False, "handler": None, "hpz": False, "state": None, "reference": "own"}
+    "overflows": [], "kills": False, "handler": None, "alarm": None, "hpz": False, "state": None, "reference": "own"}
+# One thread for all: a fork of CPython 3.11 hangs in the child if a thread ends meanwhile.
+LATER = concurrent.futures.ThreadPoolExecutor(1)
 
 
 class Outer(torch.nn.Module):
@@ -105,6 +108,10 @@ def digest(*tensors) -> str:
     for tensor in tensors:
         crc = zlib.crc32(tensor.detach().contiguous().view(torch.uint8).numpy().tobytes(), crc)
     return f"{crc:08x}"
+
+
+def partitions_of_weights(engine) -> list:
+    return [param.ds_tensor for param in params_of(engine)]
 
 
 def params_of(engine) -> list:
@@ -200,6 +207,22 @@ class Actions:
         engine.load_checkpoint(self._folder_of(engine))
         return digest(*engine.optimizer.fp32_partitioned_groups_flat)
 
+    def child(self, engine, pick) -> str:
+        """A forked child has the weights of the fork, whatever this process writes."""
+        ours, its = os.pipe(), os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.read(ours[0], 1)
+            os.write(its[1], digest(*partitions_of_weights(engine)).encode())
+            os._exit(0)
+        self.write(engine, pick)
+        os.write(ours[1], b"!")
+        seen = os.read(its[0], 8).decode()
+        os.waitpid(child, 0)
+        for each in (*ours, *its):
+            os.close(each)
+        return seen
+
     def pause(self, engine, pick) -> str:
         """Ranks are not equally fast."""
         if pick.randrange(2) == engine.global_rank:
@@ -241,7 +264,8 @@ def train_steps(engine, case, steps, actions) -> list[str]:
     return facts
 
 
-def signal_to(pid: int, number: int):
+def signal_to(pid: int, number: int, seconds: float):
+    time.sleep(seconds)
     with contextlib.suppress(ProcessLookupError):  # the job may have ended it
         os.kill(pid, number)
 
@@ -253,10 +277,10 @@ def hold(arena, case, stopped: list[int]):
     def submit_held(*args, **keywords):
         pid = arena.runtime.stats().worker_pid
         if case["kills"]:
-            threading.Timer(pick.random() * 2e-3, signal_to, (pid, signal.SIGKILL)).start()
+            LATER.submit(signal_to, pid, signal.SIGKILL, pick.random() * 2e-3)
         else:
             os.kill(pid, signal.SIGSTOP)
-            threading.Timer(case["hold_ms"] / 1e3 * pick.random(), signal_to, (pid, signal.SIGCONT)).start()
+            LATER.submit(signal_to, pid, signal.SIGCONT, case["hold_ms"] / 1e3 * pick.random())
         ticket = submit(*args, **keywords)
         stopped.append(ticket)
         return ticket
@@ -277,6 +301,42 @@ def interrupt(engine, arena, what: str):
         return submit(*args, **keywords)
 
     arena.runtime.submit = submit_behind_a_handler
+
+
+def alarmed(case, kind: str) -> dict:
+    """Returns what follows where a signal handler forks or destroys the engine while a gather waits for the optimizer
+    process. With DeepSpeed's own optimizer nothing waits, and there is no signal."""
+    install(case, kind)
+    engine = make_engine(case)
+    train_steps(engine, case, range(2), None)
+    found, arena = {"child": 0}, arena_of(engine)
+
+    def handler(*_):
+        if case["alarm"] == "destroy":
+            engine.destroy()
+            raise KeyboardInterrupt
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        found["child"] = os.waitpid(child, 0)[1]
+
+    engine.backward(loss_of(engine, 2, 0))
+    if arena is not None:
+        signal.signal(signal.SIGALRM, handler)
+        pid = arena.runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        LATER.submit(signal_to, pid, signal.SIGCONT, 0.4)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+    engine.step()
+    with contextlib.suppress(KeyboardInterrupt):
+        found["loss"] = loss_of(engine, 3, 0).item().hex()
+    engine.optimizer.state_dict()
+    if arena is not None:
+        found["closed"] = arena.runtime.closed
+    found["weights"] = digest(*partitions_of_weights(engine))
+    if "loss" in found:
+        engine.destroy()
+    return found
 
 
 def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]:
@@ -363,6 +423,8 @@ def main():
         folder = shared_folder()
         if case["resume"]:
             report.say(case=given, resumed=resume(case, folder))
+        elif case["alarm"]:
+            report.say(case=given, **{kind: alarmed(case, kind) for kind in ("own", "exact")})
         else:
             own, own_state, _ = train(case, case["reference"], folder)
             torch.distributed.barrier()

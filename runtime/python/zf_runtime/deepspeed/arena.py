@@ -132,6 +132,7 @@ class FlatArena:
         self._noted: list[Noted] = []
         self._submitted = 0  # groups, over all submissions before this step
         self._order: list[Slot] = []  # of those that this step has handed over, or was about to
+        self._taken: list[Slot] = []  # of those, the ones that the runtime is known to have
         self._handed_over = False  # a submission may be under way
         self._waiting = threading.RLock()  # one thread at a time may wait for the runtime
         self.is_beside = False  # mode exact: hand_over() follows the step that is running
@@ -246,12 +247,14 @@ class FlatArena:
         self._adopt_masters()
         for slot in self.slots:
             slot.grad_scale = 1.0  # of a step that was interrupted
-        self._submitted, self._order = self.runtime.stats().submitted, []
+        self._submitted, self._order, self._taken = self.runtime.stats().submitted, [], []
         self._before = [self.state_of(slot).get("step") for slot in self.slots]
 
     def handed_over(self) -> list[Slot]:
         """Returns the partitions that this step has handed over."""
-        return self._order[:self.runtime.stats().submitted - self._submitted]
+        if len(self._taken) < len(self._order):
+            self._taken = self._order[:self.runtime.stats().submitted - self._submitted]
+        return self._taken
 
     def settle(self) -> None:
         """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
