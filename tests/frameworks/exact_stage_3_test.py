@@ -76,6 +76,7 @@ class ExactStage3(FrameworkTest):
             # The next backward writes gradients before anything else has waited.
             HELD | {"dtype": "fp32", "frozen": "weights", "blocks": 1, "sometimes": [1], "hold_ms": 60},
             HELD | {"dtype": "bf16", "sometimes": [1], "do": ["write", "refresh", "save_16bit"]},
+            {"dtype": "bf16", "persist": 0, "steps": 8, "do": ["restore"]},
             HELD | {"dtype": "bf16", "persist": 100_000, "do": ["alone", "persistent"]},
             {"dtype": "bf16", "handler": "state_dict", "steps": 8}, {"dtype": "fp32", "handler": "gather", "steps": 8},
             {"dtype": "bf16", "kills": True, "steps": 8}]))

@@ -10,6 +10,7 @@ one does while a gather waits: "fork" or "destroy"."""
 
 import concurrent.futures
 import contextlib
+import copy
 import json
 import os
 import pathlib
@@ -114,6 +115,10 @@ def partitions_of_weights(engine) -> list:
     return [param.ds_tensor for param in params_of(engine)]
 
 
+def gathered(engine) -> list:
+    return [param.data for param in params_of(engine) if param.ds_status.name == "AVAILABLE"]
+
+
 def params_of(engine) -> list:
     return list(engine.module.parameters())
 
@@ -127,6 +132,7 @@ class Actions:
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
+        self.saved = None
 
     def _folder_of(self, engine) -> pathlib.Path:
         return self.folder / str(len(engine.optimizer.fp32_partitioned_groups_flat[0]))
@@ -207,13 +213,22 @@ class Actions:
         engine.load_checkpoint(self._folder_of(engine))
         return digest(*engine.optimizer.fp32_partitioned_groups_flat)
 
+    def restore(self, engine, pick) -> str:
+        """One rank loads an earlier state into the optimizer while weights are still gathered."""
+        self.evaluate(engine, pick)
+        saved, self.saved = self.saved, copy.deepcopy(engine.optimizer.state_dict())
+        if saved is not None:
+            engine.optimizer.load_state_dict([saved])
+        return self.evaluate(engine, pick)
+
     def child(self, engine, pick) -> str:
-        """A forked child has the weights of the fork, whatever this process writes."""
+        """A forked child has the weights of the fork, whatever this process writes; so have those that are gathered."""
+        self.evaluate(engine, pick)
         ours, its = os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:
             os.read(ours[0], 1)
-            os.write(its[1], digest(*partitions_of_weights(engine)).encode())
+            os.write(its[1], digest(*partitions_of_weights(engine), *gathered(engine)).encode())
             os._exit(0)
         self.write(engine, pick)
         os.write(ours[1], b"!")
@@ -230,7 +245,7 @@ class Actions:
         return ""
 
 
-NAMES = [name for name in vars(Actions) if not name.startswith("_")]
+NAMES = [name for name in vars(Actions) if not name.startswith("_") and name != "restore"]  # all ranks can do these
 
 
 def loss_of(engine, step: int, part: int) -> torch.Tensor:
@@ -309,7 +324,8 @@ def alarmed(case, kind: str) -> dict:
     install(case, kind)
     engine = make_engine(case)
     train_steps(engine, case, range(2), None)
-    found, arena = {"child": 0}, arena_of(engine)
+    found, arena = {}, arena_of(engine)
+    reading, writing = os.pipe()
 
     def handler(*_):
         if case["alarm"] == "destroy":
@@ -317,23 +333,28 @@ def alarmed(case, kind: str) -> dict:
             raise KeyboardInterrupt
         child = os.fork()
         if child == 0:
+            os.write(writing, digest(*partitions_of_weights(engine)).encode())
             os._exit(0)
-        found["child"] = os.waitpid(child, 0)[1]
+        found["child"] = os.read(reading, 8).decode()
+        os.waitpid(child, 0)
 
     engine.backward(loss_of(engine, 2, 0))
     if arena is not None:
         signal.signal(signal.SIGALRM, handler)
         pid = arena.runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)
+    engine.step()
+    if arena is not None:
         LATER.submit(signal_to, pid, signal.SIGCONT, 0.4)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
-    engine.step()
     with contextlib.suppress(KeyboardInterrupt):
         found["loss"] = loss_of(engine, 3, 0).item().hex()
     engine.optimizer.state_dict()
     if arena is not None:
         found["closed"] = arena.runtime.closed
     found["weights"] = digest(*partitions_of_weights(engine))
+    if case["alarm"] == "fork" and arena is None:
+        found["child"] = found["weights"]
     if "loss" in found:
         engine.destroy()
     return found

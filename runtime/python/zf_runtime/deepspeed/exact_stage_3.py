@@ -5,13 +5,12 @@ leaves the partitions as they are. Each gets its result just before a gather rea
 far. So a rank waits for its own zf-optimizer alone, and what is gathered, and in which calls, depends on no time.
 
 Without a GPU, a partition in 16 bits gets its result without a copy: its `ds_tensor` lies in the arena from then on,
-until something else than a gather reads or writes the weights, or a child is forked. (A thread that copied them ahead
-hid no more: 0.83 and 0.88 of what can be hidden, and this 0.86 and 0.90. A signal handler had to wait for it.)
+until something other than a gather reads or writes the weights, or a child is forked. (A thread that copied them ahead
+hid no more, and a signal handler had to wait for it.)
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import itertools
@@ -30,7 +29,7 @@ from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
 from .arena import FlatArena, Noted, Slot, is_over
 from .beside import has_hooks, make_beside
-from .messages import say_once
+from .messages import say, say_once
 from .waiting import wrap
 
 #: What is used beside what fused.py and layout.py name: of the optimizer, and of its coordinator.
@@ -74,7 +73,7 @@ class Part(NamedTuple):
 
 
 class Unpublished:
-    """The parameters with a `ds_tensor` that does not hold the last step's result yet."""
+    """Knows which parameters have a `ds_tensor` without the last step's result, and which have it in the arena."""
 
     def __init__(self, arena: FlatArena, parts: Iterable[Part], flats: Sequence[torch.Tensor]):
         """parts: of all slots. flats: where ZeRO has the weights, by sub-group."""
@@ -115,19 +114,31 @@ class Unpublished:
         """Waits for the step that is under way. Afterwards all weights are where ZeRO has them, and the arena has
         none."""
         self._arena.wait()
+        self._move_home()
+
+    def leave(self) -> str:
+        """Brings the weights home before the engine ends or a child is forked. Returns why their step has failed; ""
+        if it has not."""
+        if self._arena.runtime.forked:
+            return ""
+        error = ""
+        try:
+            self._arena.wait()
+        except ZfError as failed:  # such as ZfWorkerDied, which the next use raises
+            error = str(failed)
+        self._move_home()
+        return error
+
+    def _move_home(self) -> None:
         with self._lock, torch.no_grad():
             for part in self._all:
-                partition = part.param.ds_tensor
+                param, partition = part.param, part.param.ds_tensor
                 if part.may_share and is_over(part.result, partition):
                     home = self._flats[part.sub_group][part.begin:part.end]
                     home.copy_(partition)
                     partition.data = home
-
-    def leave(self) -> None:
-        """Does the same before the engine ends or a child is forked, which must not fail."""
-        if not self._arena.runtime.forked:
-            with contextlib.suppress(ZfError):  # such as ZfWorkerDied, which the next use raises
-                self.bring_home()
+                    if is_over(part.result, param.data):  # gathered, with one rank: it shows the partition
+                        param.data = home.view(param.ds_shape)
 
     def forget(self) -> None:
         """Lets go of the arena, which parameters would keep as long as the model lives."""
@@ -143,7 +154,8 @@ _open: weakref.WeakSet[Unpublished] = weakref.WeakSet()
 def _before_fork() -> None:
     """Lets a child have weights of its own: it shares the arena with this process."""
     for unpublished in list(_open):
-        unpublished.leave()
+        if error := unpublished.leave():
+            say(f"a forked child has old weights: their step has failed ({error})")
 
 
 os.register_at_fork(before=_before_fork)
@@ -262,7 +274,7 @@ def _parts_of(zero: Any, sub_group: int, slot: Slot) -> list[Part]:
     for param, partition in zip(zero.fp16_groups[sub_group], zero.fp16_partitioned_groups[sub_group]):
         may_share = (result is not None and id(param) not in persistent
                      and (partition.dtype, partition.device) == (result.dtype, result.device)
-                     and not torch.cuda.is_initialized())  # transfers may read it then: that was not run
+                     and not torch.cuda.is_initialized())  # a transfer may read it while the next step writes: not tried
         parts.append(Part(param, slot, sub_group, begin, begin + partition.ds_numel, may_share))
         begin += partition.ds_numel
     return parts

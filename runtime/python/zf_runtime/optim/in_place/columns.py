@@ -173,8 +173,8 @@ class _Live:
             p, copy = array("Q", compress(p, self.mask)), array("Q", compress(copy, self.mask))
             params = list(compress(params, self.mask))
         parts = self._parts.elsewhere(p, _pointers(grads), copy)
-        sharded = any(map(operator.is_not, params, parts.params))
-        parts.written, parts.held = [*parts.params, *(params if sharded else ())], list(grads)
+        shards = compress(params, map(operator.is_not, params, parts.params))
+        parts.written, parts.held = [*parts.params, *shards], list(grads)
         return parts
 
 
