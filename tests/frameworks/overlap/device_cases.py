@@ -48,7 +48,8 @@ REMOVED = {
     "a use that is seen waits": (
         READS, "            done = waiter.wait_for(some)\n", "            done = some\n", "by hand"),
     "a forward in another thread waits": (
-        READS, "if not self.is_of_this_thread or is_closed_to_us(module):\n            self._wait_for_all()\n",
+        READS, "if not self.is_of_this_thread or is_closed_to_us(module):\n            self.stays = False\n"
+        "            self._wait_for_all()\n",
         "if not self.is_of_this_thread:\n            pass\n", "in a thread"),
     "another stream waits, too": (
         READS, "for place in done or ():", "for place in [*(done or ()), *some]:", "two streams"),
@@ -81,7 +82,7 @@ REMOVED = {
         GRADIENTS, "        with self._arriving:\n            self._arrived",
         "        if True:\n            self._arrived", "gradients of two devices"),
     "step() waits for the step before": (
-        ENGINE, "            self._finish()\n        self._refuse_graphs()\n", "            pass\n",
+        ENGINE, "            self._wait_for_steps()\n        self._refuse_graphs()\n", "            pass\n",
         "stepped again"),
     "averages wait for the step before": (
         ENGINE, "if param in of and not live.overlap.is_under_way(of[param])]", "if param in of]",

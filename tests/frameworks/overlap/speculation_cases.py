@@ -192,6 +192,14 @@ class Speculated(Case):
 
             self.assertEqual(self.check(read), [0] + 7 * [4])
 
+    def test_a_read_behind_a_step_without_gradients_finds_the_state_before(self):
+        def read(net, optimizer, step):
+            if step % 4 == 2:
+                optimizer.zero_grad()  # the program drops the batch
+            return [optimizer.state[net[0].weight]["exp_avg"] + 1] if step % 4 == 3 else None
+
+        self.assertEqual(self.check(read, 12)[3::4], [4, 4, 4])
+
     def test_reads_of_parameters_take_nothing_back(self):
         def read(net, optimizer, step):
             return [*values_of(net), net(batch(99)[0]), *(param.grad.clone() for param in net.parameters())]
@@ -356,6 +364,7 @@ class Speculated(Case):
             for mine, theirs in zip(values_of(nets[0]), values_of(nets[1])):
                 self.assertTrue(torch.equal(mine, theirs), step)
         ours.synchronize()
+        self.assertGreater(min(started, clipped), kills // 10)  # else nothing was at stake
         print(f"{kills} kills, {ours.runtime.stats().restarts} restarts; {clipped} of {2 * kills} steps were clipped, "
               f"{started} were begun")
 

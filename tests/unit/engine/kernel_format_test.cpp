@@ -87,7 +87,7 @@ TEST(KernelFormat, LanesAgreeBitForBitAtEveryLengthAndAlignment) {
       const TestState expected = stepped(begin, Isa::scalar, variant);
       for (const Isa isa : supported_isas()) {
         // All arrays at one offset, then each at its own. A sanitizer sees as much at any alignment.
-        for (std::size_t k = 0; k < 8; k += ZF_FEWER > 1 ? 3 : 1) {
+        for (std::size_t k = 0; k<8; k += ZF_FEWER> 1 ? 3 : 1) {
           std::array<std::size_t, 5> offsets = {};
           for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = (k + i * (k / 4)) % 4;
           const std::optional<TestState> state = stepped_at(begin, isa, variant, offsets);

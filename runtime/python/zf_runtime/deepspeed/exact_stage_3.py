@@ -73,7 +73,7 @@ class Part(NamedTuple):
 
 
 class Unpublished:
-    """Knows which parameters have a `ds_tensor` without the last step's result, and which have it in the arena."""
+    """Knows which parameters have a `ds_tensor` without the last step's result, or with it in the arena."""
 
     def __init__(self, arena: FlatArena, parts: Iterable[Part], flats: Sequence[torch.Tensor]):
         """parts: of all slots. flats: where ZeRO has the weights, by sub-group."""
@@ -274,7 +274,7 @@ def _parts_of(zero: Any, sub_group: int, slot: Slot) -> list[Part]:
     for param, partition in zip(zero.fp16_groups[sub_group], zero.fp16_partitioned_groups[sub_group]):
         may_share = (result is not None and id(param) not in persistent
                      and (partition.dtype, partition.device) == (result.dtype, result.device)
-                     and not torch.cuda.is_initialized())  # a transfer may read it while the next step writes: not tried
+                     and not torch.cuda.is_initialized())  # a transfer may read it in the next step: not tried
         parts.append(Part(param, slot, sub_group, begin, begin + partition.ds_numel, may_share))
         begin += partition.ds_numel
     return parts

@@ -94,12 +94,12 @@ class OverlapEngine(Stated):
             before.thin()
         others.settle(self, [param for param, _, _ in wanted])
         live = Opened(wanted, self._mode, self._options, self._devices, self._timeline, speculates=self._speculates)
-        if live.refusal:
-            self._say(f"no step begins in backward, since its log has no memory: {live.refusal}")
         if live.speculation is not None:
             copied = weakref.WeakMethod(self._copied)
             live.gradients.on_copied = lambda copies: (method := copied()) and method(copies)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals, self._reads)
+        if live.refusal:
+            self._say(f"no step begins in backward, since its log has no memory: {live.refusal}")
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
@@ -191,9 +191,8 @@ class OverlapEngine(Stated):
             is_kept = self._hand_over(places, scale, collected.events) and is_kept
         else:
             self._take_back()
-        if live.speculation is not None:
-            self._reads.stay(live.speculation.stepped(is_kept, None if live.is_sharded else limit,
-                                                      is_allowed=self._hides()))
+        self._reads.stay(live.speculation is not None and live.speculation.stepped(
+            is_kept, None if live.is_sharded else limit, is_allowed=self._hides()))
         if live.gradients.stepped(collected.rewritten):
             self._say("gradients were written between backward and step(), as torch's clip_grad_norm_() and "
                       "GradScaler do. So they were copied twice, and early copies pause: clip with clip_grad_norm= of "
@@ -323,9 +322,8 @@ class OverlapEngine(Stated):
         """Lets steps begin in backward."""
         live = self.opened
         if live is not None and live.speculation is not None and self._reads.stays:
+            self._reads.guard(live.state_memory, live.arena.places)  # first: an interrupt may come between
             live.speculation.offer(copies)
-            if live.speculation.is_begun:
-                self._reads.guard(live.state_memory, live.arena.places)
 
     def _arrived(self, param: torch.Tensor) -> None:
         """Takes a gradient that has just been accumulated."""

@@ -69,6 +69,8 @@ class Gradients:
         self._copied: dict[int, Copied] = {}  # by the number of the place
         self._arrivals: dict[int, int] = {}  # since the last step
         self._expected: dict[int, int] = {}  # of the step before
+        self._averages: dict[int, int] = {}  # since the last step, of DDP; they are not among the arrivals
+        self._expected_averages: dict[int, int] = {}
         self._pause = 0
         self._arriving = threading.RLock()  # autograd has a thread for each GPU, and gloo some
         self._pending: list[Place] = []  # their gradients have come, and are not copied yet
@@ -117,9 +119,9 @@ class Gradients:
                 return
             copies = self._copy(places, gradients, [None] * len(places), 0, wants_norm, True)
             for place in places:
-                self._arrivals[place.index] = self._arrivals.get(place.index, 0) + 1
-            self.on_copied([copied for copied in copies
-                            if self._arrivals[copied.place.index] == self._expected.get(copied.place.index)])
+                self._averages[place.index] = self._averages.get(place.index, 0) + 1
+            self.on_copied([copied for copied in copies if self._averages[copied.place.index]
+                            == self._expected_averages.get(copied.place.index)])
 
     def _copy_own(self, places: Sequence[Place], buffer: int, wants_norm: bool, wants_digest: bool,
                   made: dict[torch.device, list[Event]] | None = None) -> list[Copied]:
@@ -232,6 +234,7 @@ class Gradients:
         self._copied.clear()
         self._take_pending()
         self._expected, self._arrivals = self._arrivals, {}
+        self._expected_averages, self._averages = self._averages, {}
         paused, self._pause = self._pause, max(0, self._pause - 1)
         if rewritten and paused == 0:
             self._pause = _PAUSE

@@ -105,7 +105,7 @@ class Reads(TorchFunctionMode):
     def guard(self, memory: Memory, places: Sequence[Place]) -> None:
         """Is called in backward, when steps of these places may begin before step(). memory: what such a step
         writes."""
-        if not self._guards:
+        if not (self._guards and self._left):
             self._memory, self._left = memory, {id(place.param): place for place in places}
             self._stepped, self._guards = set(), True
 
