@@ -1,4 +1,7 @@
-"""Looks at the regular parameters of an optimizer in columns, at one to three microseconds for a parameter."""
+"""Looks at the regular parameters of an optimizer in columns, at one to three microseconds for a parameter.
+
+A native op of torch's stable ABI over lists of tensors was tried: 4.8 us for a parameter, where torch's guards and
+data_ptr() take 1.9 (torch 2.13, AMD EPYC)."""
 
 from __future__ import annotations
 
