@@ -80,8 +80,9 @@ class AddedGroup(case.AdamWTest):
                     most = full - 0.9 * (gradients + (first.nbytes if dtype == torch.float32 else 0))
                     found = []
 
-                    def open_another(*args, before=before, most=most, found=found, real=engine.Opened):
-                        live = real(*args)
+                    def open_another(*args, before=before, most=most, found=found, real=engine.Opened,
+                                     **options):
+                        live = real(*args, **options)
                         found.append(bytes_after_freeing(before, most))
                         return live
 
