@@ -18,7 +18,7 @@ from zf_runtime.optim.tensors import threads  # noqa: E402
 class Slow(follower.Follower):
     def __init__(self, error=None):
         super().__init__()
-        self.turn, self.given = types.SimpleNamespace(ended=threads.Latch(), error=None), error
+        self.turn, self.given = types.SimpleNamespace(ended=threads.Latch(), error=None, is_named=False), error
         self.call()
 
     def _do(self, turn):
@@ -50,10 +50,19 @@ class Fork(unittest.TestCase):
         self.assertTrue(was_done)
         self.assertIn("a fork waits for it", said)
 
-    def test_a_step_that_has_failed_is_named(self):
-        was_done, said = self.fork(Slow(OSError("the optimizer is dead")))
+    def test_a_step_that_has_failed_is_named_once(self):
+        slow = Slow(OSError("the optimizer is dead"))
+        was_done, said = self.fork(slow)
         self.assertTrue(was_done)
         self.assertIn("a forked child has old weights: their step has failed (the optimizer is dead)", said)
+        self.assertEqual(self.fork(slow), (True, ""))
+
+    def test_an_end_that_waits_says_so(self):
+        slow, said = Slow(), io.StringIO()
+        with unittest.mock.patch.object(follower, "_PATIENCE_S", 0.05), contextlib.redirect_stderr(said):
+            slow.end()
+        self.assertIn("the end of its optimizer waits for it", said.getvalue())
+        self.assertIsNone(slow.turn)
 
     def test_the_end_of_the_process_gives_up(self):
         slow = Slow()

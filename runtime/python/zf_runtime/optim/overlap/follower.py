@@ -28,6 +28,7 @@ class Followed:
         self.first_node = graphs.now()  # of autograd, that is built since
         self.ended = Latch()  # set when the parameters hold its results, or `error` says why not
         self.error: BaseException | None = None
+        self.is_named = False  # a fork has said the error
 
 
 T = TypeVar("T", bound=Followed)
@@ -87,7 +88,11 @@ class Follower(abc.ABC, Generic[T]):
         if self.owner == os.getpid():
             self._calls.put(False)
             if threading.current_thread() is not self._thread:
-                self._thread.join()
+                self._thread.join(_PATIENCE_S)
+                if self._thread.is_alive():
+                    _say(f"a step of the optimizer process is not done after {_PATIENCE_S:.0f} s: the end of its "
+                         "optimizer waits for it")
+                    self._thread.join()
             self.turn = None
 
     def _serve(self) -> None:
@@ -109,8 +114,10 @@ def _before_fork() -> None:
     """A child has no thread that gives it the results."""
     for follower in list(_followers):
         follower.settle(gives_up=False)
-        if follower.owner == os.getpid() and follower.turn is not None and follower.turn.error is not None:
-            _say(f"a forked child has old weights: their step has failed ({follower.turn.error})")
+        turn = follower.turn
+        if follower.owner == os.getpid() and turn is not None and turn.error is not None and not turn.is_named:
+            turn.is_named = True  # later children have what the program has since done about it
+            _say(f"a forked child has old weights: their step has failed ({turn.error})")
 
 
 def settle_all() -> None:
