@@ -8,7 +8,8 @@ use. Together they fail if two headers define one name, which a program that inc
 Nearly all of the time goes into the standard library's headers. So headers that cannot help each other compile are put
 in one translation unit (a chain): each has the includes of those before it, and mentions no name that only these
 declare. If a chain does not compile, each of its headers is compiled by itself. The names are found without parsing
-C++, so a chain can hide a fault, as where a name is declared in an unusual way, but it cannot add one.
+C++, so a chain can hide a fault, as where a name is declared in an unusual way, but it cannot add one. What compiled is
+remembered (known_clean.py).
 """
 
 import concurrent.futures
@@ -23,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
+from known_clean import KnownClean
 from tidy import IDENTIFIER, MACRO, declared
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -145,20 +147,33 @@ def chains(headers: list[Header]) -> list[Chain]:
     return result
 
 
-def compile_text(compiler: str, language: str, flags: list[str], text: str) -> str:
+@dataclasses.dataclass
+class Compiler:
+    programs: dict[str, str]  # by language
+    known: KnownClean
+
+
+def compile_text(compiler: Compiler, language: str, flags: list[str], text: str) -> str:
     """Returns the errors of the compiler; empty if the text compiles."""
-    result = subprocess.run([compiler, *flags, "-fsyntax-only", "-x", language, "-"], input=text, text=True,
+    program = compiler.programs[language]
+    key = compiler.known.key(text, [language, *flags])
+    if compiler.known.has(key):
+        return ""
+    result = subprocess.run([program, *flags, "-fsyntax-only", "-x", language, "-"], input=text, text=True,
                             capture_output=True, check=False, env=os.environ | {"LC_ALL": "C"})
-    return "" if result.returncode == 0 else result.stderr or f"{compiler} ended with {result.returncode}\n"
+    if result.returncode != 0:
+        return result.stderr or f"{program} ended with {result.returncode}\n"
+    compiler.known.add(key)
+    return ""
 
 
-def compile_headers(compiler: str, headers: list[Header]) -> str:
+def compile_headers(compiler: Compiler, headers: list[Header]) -> str:
     """Returns the errors of the compiler for these headers, one after the other; empty if they compile."""
     flags = list(dict.fromkeys(flag for header in headers for flag in header.flags))
     return compile_text(compiler, "c++", flags, "".join(f'#include "{header.path}"\n' for header in headers))
 
 
-def check_chain(compiler: str, headers: list[Header]) -> str:
+def check_chain(compiler: Compiler, headers: list[Header]) -> str:
     """Returns what is wrong with the headers of a chain; empty if nothing is."""
     errors = compile_headers(compiler, headers)
     if not errors:
@@ -168,13 +183,13 @@ def check_chain(compiler: str, headers: list[Header]) -> str:
     return "".join(check_chain(compiler, [header]) for header in headers)
 
 
-def check_public(compiler: str, language: str, standard: str, header: pathlib.Path) -> str:
+def check_public(compiler: Compiler, language: str, standard: str, header: pathlib.Path) -> str:
     """Returns what is wrong with a header for other people's programs; empty if nothing is."""
     errors = compile_text(compiler, language, [standard, "-Wconversion", *STRICT], f'#include "{header}"\n')
     return f"{header}: does not compile alone ({language}, {standard})\n{errors}" if errors else ""
 
 
-def check_together(compiler: str, headers: list[Header]) -> str:
+def check_together(compiler: Compiler, headers: list[Header]) -> str:
     """Returns why the headers cannot all be included by one source; empty if they can."""
     errors = compile_headers(compiler, headers)
     return f"the headers do not compile together\n{errors}" if errors else ""
@@ -183,7 +198,10 @@ def check_together(compiler: str, headers: list[Header]) -> str:
 def main() -> int:
     build = pathlib.Path(sys.argv[1]).resolve()
     jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    compiler = compilers(build)
+    programs = compilers(build)
+    versions = [subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+                for program in programs.values()]
+    compiler = Compiler(programs, KnownClean("headers", programs["c++"], ROOT, versions))
     folders = flags_by_folder(build)
 
     headers, complaints = [], []
@@ -197,13 +215,13 @@ def main() -> int:
         complaints += [f'{path}: "{name}" is in none of its include paths\n' for name in headers[-1].missing]
 
     product = [header for header in headers if not header.path.is_relative_to(ROOT / "tests")]
-    work = [functools.partial(check_together, compiler["c++"], product)]
-    work += [functools.partial(check_chain, compiler["c++"], chain.headers) for chain in chains(headers)]
+    work = [functools.partial(check_together, compiler, product)]
+    work += [functools.partial(check_chain, compiler, chain.headers) for chain in chains(headers)]
     for header in sorted(PUBLIC.glob("*.hpp")):
-        work.append(functools.partial(check_public, compiler["c++"], "c++", "-std=c++20", header))
+        work.append(functools.partial(check_public, compiler, "c++", "-std=c++20", header))
     for header in sorted(PUBLIC.glob("*.h")):  # for C and C++ programs alike
-        work += [functools.partial(check_public, compiler["c"], "c", "-std=c99", header),
-                 functools.partial(check_public, compiler["c++"], "c++", "-std=c++11", header)]
+        work += [functools.partial(check_public, compiler, "c", "-std=c99", header),
+                 functools.partial(check_public, compiler, "c++", "-std=c++11", header)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         complaints += pool.map(lambda check: check(), work)

@@ -9,14 +9,14 @@ in a batch, each half of it is checked as a batch, and so on; only findings in a
 can hide a finding (for example an unused declaration, if another source of the batch uses the same name), but it cannot
 add one. ZF_TIDY_VERBOSE=1 says which batches were divided: two sources in them do not go together.
 
-A batch without findings leaves a file in BUILD_FOLDER/tidy, and is not checked again until a source, a header or a
-rule changes. Batches are written there too, never between the sources: tests that run at the same time read those.
+What a source without findings was made of is remembered (known_clean.py), so it is not checked again until it, a header
+that it includes, a rule or clang-tidy changes, also in another build folder. Batches are written to BUILD_FOLDER/tidy,
+never between the sources: tests that run at the same time read those.
 """
 
 import collections
 import concurrent.futures
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
@@ -27,6 +27,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+
+from known_clean import KnownClean
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("runtime", "tuner", "tests")
@@ -142,10 +144,10 @@ def area(path: pathlib.Path) -> str:
     return path.relative_to(ROOT).parts[0]
 
 
-def copy_rules(known: pathlib.Path) -> None:
-    """Makes a folder in `known` for each area, with the rules (.clang-tidy) that apply to its sources."""
+def copy_rules(folder: pathlib.Path) -> None:
+    """Makes a folder in `folder` for each area, with the rules (.clang-tidy) that apply to its sources."""
     for rules in [pathlib.Path(".clang-tidy"), *(pathlib.Path(name, ".clang-tidy") for name in ROOMS)]:
-        copy = known / rules
+        copy = folder / rules
         copy.parent.mkdir(exist_ok=True)
         copy.unlink(missing_ok=True)
         if (ROOT / rules).exists():
@@ -181,30 +183,28 @@ def tidy(file: pathlib.Path, sources: list[Source], options: list[str]) -> str:
     return "" if result.returncode == 0 else result.stdout + result.stderr
 
 
-def tidy_joined(batch: list[Source], text: str, known: pathlib.Path, options: list[str]) -> str:
+def tidy_joined(batch: list[Source], folder: pathlib.Path, options: list[str]) -> str:
     """Returns the output of clang-tidy for the joined sources."""
-    folder = known / area(batch[0].path)  # where the same rules apply
+    folder = folder / area(batch[0].path)  # where the same rules apply
     with tempfile.NamedTemporaryFile("w", dir=folder, suffix=batch[0].path.suffix) as file:
-        file.write(text)
+        file.write(joined(batch))
         file.flush()
         return tidy(pathlib.Path(file.name), batch, options)
 
 
-def look_at(batch: list[Source], known: pathlib.Path, state: str, options: list[str]) -> str:
-    """Returns the findings of a batch; empty if there are none. Remembers in `known` that there are none."""
-    text = joined(batch)
-    key = hashlib.sha256("\0".join([state, text, *options, *arguments(batch)]).encode()).hexdigest()
-    if (known / key).exists():
-        return ""
+def look_at(batch: list[Source], folder: pathlib.Path, options: list[str], keys: dict[Source, str],
+            known: KnownClean) -> str:
+    """Returns the findings of a batch; empty if there are none. Then remembers that its sources have none."""
     if len(batch) == 1:
         findings = tidy(batch[0].path, batch, options)
-    elif findings := tidy_joined(batch, text, known, options):
+    elif findings := tidy_joined(batch, folder, options):
         if os.environ.get("ZF_TIDY_VERBOSE"):
             print(f"divided: {[str(source.path.relative_to(ROOT)) for source in batch]}\n{findings}", file=sys.stderr)
         middle = len(batch) // 2
-        findings = look_at(batch[:middle], known, state, options) + look_at(batch[middle:], known, state, options)
+        findings = "".join(look_at(half, folder, options, keys, known) for half in (batch[:middle], batch[middle:]))
     if not findings:
-        (known / key).touch()
+        for source in batch:
+            known.add(keys[source])
     return findings
 
 
@@ -216,22 +216,24 @@ def main() -> int:
     areas = words[2:] or ROOMS
     if unknown := sorted(set(areas) - set(ROOMS)):
         sys.exit(f"tidy: no sources in {', '.join(unknown)}; name {', '.join(ROOMS)}")
-    known = build / "tidy"
-    known.mkdir(exist_ok=True)
-    copy_rules(known)
+    folder = build / "tidy"
+    folder.mkdir(exist_ok=True)
+    copy_rules(folder)
     entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
-    rules, headers = ([path.read_text() for name in names for room in ROOMS
-                       for path in sorted((ROOT / room).rglob(name))]
-                      for names in ([".clang-tidy"], ["*.hpp", "*.h"]))
-    rules.append((ROOT / ".clang-tidy").read_text())
-    state = hashlib.sha256("\0".join(rules + headers).encode()).hexdigest()
-    header_names = declared(headers)
+    header_names = declared(path.read_text() for name in ("*.hpp", "*.h") for room in ROOMS
+                            for path in (ROOT / room).rglob(name))
     sources = [read_source(entry, header_names) for file, entry in entries.items()
                if file.endswith(".cpp") and not pathlib.Path(file).is_relative_to(build)
                and area(pathlib.Path(file)) in areas]
+    rules = [path.read_text() for path in (ROOT / ".clang-tidy", *sorted(ROOT.glob("*/**/.clang-tidy")))
+             if path.exists() and not path.is_relative_to(build)]
+    tool = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
+    known = KnownClean("tidy", "c++", ROOT, [tool, *options, *rules, pathlib.Path(__file__).read_text()])
+    keys = {source: known.key(source.text, [str(source.path), *arguments([source])]) for source in sources}
+    left = [source for source in sources if not known.has(keys[source])]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda batch: look_at(batch, known, state, options), batches(sources))
+        results = pool.map(lambda batch: look_at(batch, folder, options, keys, known), batches(left))
         complaints = [text for text in results if text]
     print(*complaints, sep="\n", file=sys.stderr, end="")
     return 1 if complaints else 0

@@ -1,6 +1,7 @@
 """scripts/headers_alone.py finds a header that needs another before it, also where it compiles several at a time."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ class Headers(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
         (self.folder / "scripts").mkdir()
-        for name in ("headers_alone.py", "tidy.py"):
+        for name in ("headers_alone.py", "known_clean.py", "tidy.py"):
             shutil.copy(SOURCE / "scripts" / name, self.folder / "scripts")
 
     def look(self, **changed: str) -> tuple[int, str]:
@@ -39,7 +40,8 @@ class Headers(unittest.TestCase):
         (build / "compile_commands.json").write_text(json.dumps(commands))
         (build / "CMakeCache.txt").write_text("CMAKE_C_COMPILER:STRING=cc\nCMAKE_CXX_COMPILER:STRING=c++\n")
         done = subprocess.run([sys.executable, str(self.folder / "scripts/headers_alone.py"), str(build)],
-                              capture_output=True, text=True, timeout=50, check=False)
+                              capture_output=True, text=True, timeout=50, check=False,
+                              env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")})
         return done.returncode, done.stderr
 
     def assert_alone(self, name: str, said: str):
@@ -93,3 +95,11 @@ class Headers(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertTrue(said.startswith("the headers do not compile together\n"), said)
         self.assertNotIn("does not compile alone", said)
+
+    def test_what_compiled_counts_until_a_header_that_it_includes_changes(self):
+        self.assertEqual(self.look(), (0, ""))
+        code, said = self.look(one="#pragma once\n#include <cstddef>\nclass One;\n")
+        self.assertEqual(code, 1)
+        self.assert_alone("two", said)
+        self.assertEqual(self.look(one="#pragma once\n#include <cstddef>\nclass One;\n"), (code, said))
+        self.assertEqual(self.look(), (0, ""))
