@@ -4,7 +4,7 @@ import os
 import pathlib
 import shutil
 
-from newest import NewestTest, warns
+from newest import NewestTest
 
 JOBS = 8  # an unsafe latch ended 7 of 8 jobs with CPython 3.14, and 1 of 4 with 3.13
 # pip inside finds the index as pip here does. No constraint of this machine holds there: the newest torch is wanted.
@@ -12,12 +12,10 @@ CERTIFICATES = pathlib.Path(os.environ.get("PIP_CERT", "/etc/ssl/certs/ca-certif
 
 
 class NewestAdamW(NewestTest):
-    @warns
     def test_adamw_with_the_newest_cpython(self):
         self.install_build("sid", "python3-torch")
         self.assert_adamw_trains(JOBS)
 
-    @warns
     def test_adamw_with_the_newest_torch(self):
         """On x86-64 this torch brings CUDA's libraries, several GB."""
         self.install_build("trixie")
