@@ -18,6 +18,13 @@ environment_stamp() {
   } | sha256sum | cut -d' ' -f1
 }
 
+# lock_environment FOLDER: waits until no other script makes this environment, and keeps others waiting until this ends.
+lock_environment() {
+  mkdir -p "${1%/*}"
+  exec {environment_lock}>"$1.lock"
+  flock "$environment_lock"
+}
+
 # has_environment FOLDER STAMP: tells whether the environment is there, whole and with this stamp.
 has_environment() { [[ -r $1/stamp && $(<"$1/stamp") == "$2" ]]; }
 
