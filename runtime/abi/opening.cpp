@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,6 +23,9 @@
 
 namespace zf {
 namespace {
+
+constexpr int kDefaultKeepS = 600;
+constexpr std::int64_t kLongestKeepS = std::int64_t{60} * 60 * 24 * 30;
 
 /// Returns `value_ms`, or `default_ms` if it is 0, in nanoseconds.
 Nanoseconds timeout_of(std::int64_t value_ms, std::int64_t default_ms, std::string_view field) {
@@ -79,18 +83,33 @@ NarrowingWish narrowing_of(const BoundPlan& plan, const zf_options& options) {
           .training = plan.binding.training.cpus};
 }
 
-Arena make_arena(const std::vector<zf_group>& groups, std::uint64_t chunk_bytes, std::size_t threads,
-                 const Allowed& allowed) {
+ArenaLayout layout_of(const std::vector<zf_group>& groups, const zf_options& options, std::size_t threads) {
   std::vector<GroupShape> shapes;
   shapes.reserve(groups.size());
   for (const zf_group& group : groups) {
     shapes.push_back(shape_of(group));
-    if (chunk_bytes != 0) shapes.back().chunk_bytes = chunk_bytes;
+    if (options.chunk_bytes != 0) shapes.back().chunk_bytes = options.chunk_bytes;
   }
-  const ArenaLayout layout = arena_layout(shapes, threads);
+  return arena_layout(shapes, threads, options.note_bytes);
+}
+
+Arena make_arena(const ArenaLayout& layout, const Allowed& allowed) {
   await_freed();  // the memory of a handle that was closed just now
   check_memory(layout.bytes, allowed);
   return Arena::create(layout);
+}
+
+/// Throws unless the options say how to keep an arena, or keep none.
+void check_keep(const zf_options& options) {
+  if (options.keep == nullptr) {
+    if (options.keep_s == 0 && options.note_bytes == 0) return;
+    throw AbiError(ZF_ERROR_USAGE, "keep_s or note_bytes is set, and keep is NULL",
+                   "set zf_options.keep to a name");
+  }
+  check_keep_name(options.keep);
+  if (options.keep_s < 0 || options.keep_s > kLongestKeepS)
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("keep_s is {}; it must be 0 to {}", options.keep_s, kLongestKeepS));
 }
 
 bool is_program(const std::filesystem::path& path) {
@@ -150,6 +169,7 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
   const Nanoseconds start_ns = timeout_of(options.start_timeout_ms, 120'000, "start_timeout_ms");
   const Nanoseconds close_ns = timeout_of(options.close_timeout_ms, 10'000, "close_timeout_ms");
   const Environment environment = Environment::of_this_process();
+  check_keep(options);
   const BoundPlan plan = find_binding(options.plan_path, options.rank, environment);
   const Allowed allowed = allowed_to_optimizer();
   check_binding(plan, allowed);
@@ -171,13 +191,29 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
   const bool shared = plan.binding.shared || plan.binding.optimizer.threads;
   const Nanoseconds spin_ns = shared ? 0 : spin_us * Nanoseconds{1000};
   NarrowingWish narrowing = narrowing_of(plan, options);
-  Arena arena = make_arena(groups, options.chunk_bytes,
-                           static_cast<std::size_t>(pool_threads(plan.binding.optimizer)), allowed);
+  const ArenaLayout layout =
+      layout_of(groups, options, static_cast<std::size_t>(pool_threads(plan.binding.optimizer)));
+  std::optional<Keeping> keeping;
+  Arena arena = [&] {
+    if (options.keep == nullptr) return make_arena(layout, allowed);
+    KeptArena kept =
+        open_kept({.name = {options.keep, plan.binding.rank},
+                   .folder = keep_folder(environment.get("ZF_KEEP_FOLDER")),
+                   .seconds = options.keep_s == 0 ? kDefaultKeepS : static_cast<int>(options.keep_s),
+                   .program = start.program,
+                   .environment = start.environment,
+                   .timeout_ns = start_ns},
+                  layout, [&] { return make_arena(layout, allowed); });
+    keeping.emplace(std::move(kept.keeping));
+    kept.arena.control().is_kept = 1;
+    return std::move(kept.arena);
+  }();
   arena.control().spin_ns = spin_ns;
   return {.start = std::move(start),
           .close_timeout_ns = close_ns,
           .spin_ns = spin_ns,
           .narrowing = std::move(narrowing),
+          .keeping = std::move(keeping),
           .home_threads = threads_of(plan.binding.home.threads),
           .training_threads = threads_of(plan.binding.training.threads),
           .arena = std::move(arena)};

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "abi/keeping.hpp"
 #include "abi/worker_link.hpp"
 #include "base/clock.hpp"
 #include "base/id_set.hpp"
@@ -29,6 +31,7 @@ struct Opening {
   Nanoseconds close_timeout_ns;
   Nanoseconds spin_ns;
   NarrowingWish narrowing;
+  std::optional<Keeping> keeping;  ///< absent: the arena ends with this process
   std::uint32_t home_threads = 0;  ///< by ZF_BINDING; else both 0
   std::uint32_t training_threads = 0;
   Arena arena;

@@ -14,6 +14,7 @@
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "ipc/notes.hpp"
 #include "os/thread_moves.hpp"
 
 namespace zf {
@@ -46,21 +47,51 @@ bool has_array(const GroupBlock& group, zf_buffer_kind kind) {
   }
 }
 
+/// Marks an arena while its arrays are being overwritten, for the case that this process dies meanwhile.
+class Overwriting {
+ public:
+  explicit Overwriting(const Arena& arena) : flag_(arena.control().is_overwritten) {
+    flag_.store(1, std::memory_order_seq_cst);
+  }
+  ~Overwriting() { flag_.store(0, std::memory_order_seq_cst); }
+  Overwriting(const Overwriting&) = delete;
+  Overwriting& operator=(const Overwriting&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& flag_;
+};
+
 }  // namespace
 
 Runtime::Runtime(Opening opening)
     : owner_(getpid()),
       close_timeout_ns_(opening.close_timeout_ns),
       spin_ns_(opening.spin_ns),
+      keeping_(std::move(opening.keeping)),
       memory_(std::move(opening.arena)),
       arena_(memory_.arena()),
       home_threads_(opening.home_threads),
       training_threads_(opening.training_threads),
-      worker_(arena_, std::move(opening.start)),
+      worker_(arena_, opening.start),
       submissions_(arena_),
       prefault_(arena_),
       watch_(worker_, [this] { return on_death(); }) {
+  if (keeping_ && keeping_->was_kept()) finish_begun(opening.start.timeout_ns);
   narrow(opening.narrowing);  // last, when nothing else fails, and when the watch has its thread
+  if (keeping_) keeping_->hold();
+}
+
+void Runtime::finish_begun(Nanoseconds timeout_ns) {
+  const Nanoseconds deadline = now_ns() + timeout_ns;
+  const auto finish = [&] {
+    if (await_ticket(submissions_.submitted(), deadline)) return;
+    throw AbiError(ZF_TIMEOUT, "the step that the last trainer had begun is not finished in time",
+                   "raise zf_options.start_timeout_ms");
+  };
+  finish();
+  submissions_.go_on();
+  submissions_.take_back_all();
+  finish();
 }
 
 void Runtime::narrow(const NarrowingWish& wish) {
@@ -164,6 +195,17 @@ void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squar
   *finite = found.finite != 0 ? 1 : 0;
 }
 
+void Runtime::note(void* bytes, std::size_t size, std::uint64_t* step) {
+  const std::uint64_t given = arena_.control().note_bytes;
+  if (size != given)
+    throw AbiError(ZF_ERROR_USAGE, format_text("the note has {} bytes, and not {}", given, size),
+                   "give as many as zf_options.note_bytes said");
+  const std::lock_guard lock(mutex_);
+  Note* const note = last_note(arena_);
+  *step = note == nullptr ? 0 : note->step;
+  if (note != nullptr) std::memcpy(bytes, note->bytes(), size);
+}
+
 std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
   const std::uint64_t submitted = submissions_.submitted();
   if (ticket > submitted)
@@ -264,6 +306,7 @@ void Runtime::write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t 
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
+  const Overwriting overwriting(arena_);
   write_values(arena_, arena_.group(group), static_cast<ArrayKind>(kind), begin, values);
 }
 
@@ -282,6 +325,7 @@ void Runtime::import_state(const char* path) {
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
+  const Overwriting overwriting(arena_);
   // Without mutex_, so that a death is noticed meanwhile. A worker that starts touches nothing that is done.
   const std::vector<std::uint64_t> steps = read_state_file(path, arena_);
   const std::lock_guard lock(mutex_);
@@ -330,6 +374,8 @@ zf_stats Runtime::stats() {
   stats.training_threads = training_threads_;
   stats.restarts = worker_.restarts();
   copy_text(worker_.last_exit_reason(), stats.last_death);
+  stats.was_kept = keeping_ && keeping_->was_kept() ? 1 : 0;
+  if (keeping_) copy_text(keeping_->note(), stats.keep_note);
   return stats;
 }
 
@@ -346,6 +392,7 @@ void Runtime::end() {
     watch_.stop();  // otherwise it would start another worker
     worker_.end(0);
     narrowing_.reset();
+    if (keeping_) keeping_->end();
     throw;
   }
   end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
@@ -359,6 +406,7 @@ void Runtime::end_worker(Nanoseconds timeout_ns) {
   watch_.stop();
   const zf_status status = worker_.end(timeout_ns);
   narrowing_.reset();  // the other side is free
+  if (keeping_) keeping_->end();
   const bool nothing_lost = status == ZF_WORKER_DIED && submissions_.all_done();
   if (status == ZF_OK || nothing_lost) return;
   if (status == ZF_WORKER_DIED) throw AbiError(status, worker_.last_exit_reason());

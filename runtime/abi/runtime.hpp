@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "abi/freeing.hpp"
+#include "abi/keeping.hpp"
 #include "abi/narrowing.hpp"
 #include "abi/opening.hpp"
 #include "abi/prefault.hpp"
@@ -39,6 +40,7 @@ class Runtime {
   /// Returns false if fewer elements are done yet.
   bool progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least, std::int64_t timeout_ms,
                 std::uint64_t* elements);
+  void note(void* bytes, std::size_t size, std::uint64_t* step);
   void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
   std::uint64_t step(std::size_t group);
   void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin, std::span<float> values);
@@ -81,12 +83,15 @@ class Runtime {
   /// Copies to facts_ what a worker writes before it is ready, unless one is just writing it. The caller
   /// holds mutex_, so no other worker is started meanwhile.
   void keep_facts_of_ready_worker();
+  /// Finishes what the trainer before had begun, and takes back what it had speculated.
+  void finish_begun(Nanoseconds timeout_ns);
   /// Narrows the process if that is wanted. Throws AbiError(ZF_ERROR_SYSTEM) if it is required and fails.
   void narrow(const NarrowingWish& wish);
 
   const pid_t owner_;
   const Nanoseconds close_timeout_ns_;
   const Nanoseconds spin_ns_;
+  std::optional<Keeping> keeping_;  ///< destroyed when no worker uses the arena any more
   const FreedInBackground memory_;  ///< outlives everything that uses the arena
   const Arena& arena_;
   const std::uint32_t home_threads_;

@@ -13,6 +13,7 @@
 #include "abi/versioned.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
+#include "ipc/notes.hpp"
 
 namespace zf {
 namespace {
@@ -117,10 +118,15 @@ bool Submissions::all_done() const {
 std::uint64_t Submissions::submit(const zf_submit_args& args) {
   check(args, groups_.size());
   check_scalars(args);
+  if (args.note != nullptr && (arena_.control().note_bytes == 0 || kind_of(args) != WorkKind::step))
+    throw AbiError(ZF_ERROR_USAGE,
+                   "a note goes with a ZF_STEP alone, and zf_options.note_bytes says its size");
   choose_groups(args);
   check_scalars_of(args, chosen_.size());
   std::uint64_t count = submitted();
   for (std::size_t i = 0; i < chosen_.size(); ++i) publish(i, args, count);
+  if (args.note != nullptr && !chosen_.empty())
+    write_note(arena_, args.note, read_scalars(args.scalars, 0, args.scalars_size).step, count);
   arena_.control().submitted.store(count, std::memory_order_seq_cst);
   arena_.control().work.ring();
   return count;
@@ -222,6 +228,19 @@ std::optional<std::size_t> Submissions::undecided_group() const {
       std::ranges::find_if(groups_, [](const Group& group) { return group.undecided.has_value(); });
   if (found == groups_.end()) return std::nullopt;
   return static_cast<std::size_t>(found - groups_.begin());
+}
+
+void Submissions::go_on() {
+  const std::uint64_t count = submitted();
+  if (count != 0) {
+    const WorkEntry& last = arena_.entry(count - 1);
+    chunks_ = last.first_chunk + (last.kind == WorkKind::norm ? 0 : arena_.group(last.group).chunks());
+  }
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const GroupBlock& block = arena_.group(i);
+    groups_[i].serial = block.committed.load(std::memory_order_acquire);
+    if (block.speculated != 0) groups_[i].undecided = block.speculated - 1;
+  }
 }
 
 void Submissions::take_back_all() {

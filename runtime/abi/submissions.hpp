@@ -34,6 +34,8 @@ class Submissions {
   bool all_done() const;
   /// Returns the first group with a speculated step that is not decided.
   std::optional<std::size_t> undecided_group() const;
+  /// Goes on in an arena of another trainer, of which all submitted work is done.
+  void go_on();
   /// Submits that each speculated step is taken back.
   void take_back_all();
 

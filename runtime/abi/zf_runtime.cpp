@@ -18,18 +18,20 @@
 #include "base/version.hpp"
 
 // A release never changes these layouts. It only adds members at the end.
-static_assert(sizeof(zf_options) == 80 && offsetof(zf_options, max_restarts) == 40 &&
-              offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
-              offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
+static_assert(sizeof(zf_options) == 104 && offsetof(zf_options, keep) == 80 &&
+              offsetof(zf_options, max_restarts) == 40 && offsetof(zf_options, narrow) == 64 &&
+              offsetof(zf_options, restart_window_s) == 72 && offsetof(zf_options, plan_path) == 8 &&
+              offsetof(zf_options, start_timeout_ms) == 24);
 static_assert(sizeof(zf_group) == 64 && offsetof(zf_group, moment_sets) == 24 &&
               offsetof(zf_group, state_format) == 32 && offsetof(zf_group, first_element) == 40 &&
               offsetof(zf_group, ranges) == 48);
 static_assert(sizeof(zf_adam) == 56 && offsetof(zf_adam, lr) == 8 &&
               offsetof(zf_adam, bias_correction) == 48);
-static_assert(sizeof(zf_submit_args) == 56 && offsetof(zf_submit_args, groups) == 8 &&
-              offsetof(zf_submit_args, scalars) == 24 && offsetof(zf_submit_args, scalar_count) == 40 &&
-              offsetof(zf_submit_args, scalars_size) == 48);
-static_assert(sizeof(zf_stats) == 992 && offsetof(zf_stats, restarts) == 288 &&
+static_assert(sizeof(zf_submit_args) == 64 && offsetof(zf_submit_args, note) == 56 &&
+              offsetof(zf_submit_args, groups) == 8 && offsetof(zf_submit_args, scalars) == 24 &&
+              offsetof(zf_submit_args, scalar_count) == 40 && offsetof(zf_submit_args, scalars_size) == 48);
+static_assert(sizeof(zf_stats) == 1192 && offsetof(zf_stats, was_kept) == 988 &&
+              offsetof(zf_stats, keep_note) == 992 && offsetof(zf_stats, restarts) == 288 &&
               offsetof(zf_stats, degraded) == 292 && offsetof(zf_stats, cpu_note) == 576 &&
               offsetof(zf_stats, isa) == 72);
 static_assert(static_cast<int>(zf::ArrayKind::params) == ZF_PARAMS &&
@@ -144,8 +146,8 @@ zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ti
   return zf::guarded([&] {
     static constexpr zf_submit_args defaults = ZF_SUBMIT_ARGS_INIT;
     zf::Runtime& runtime = runtime_of(handle);
-    const std::uint64_t given = runtime.submit(
-        zf::read_versioned(zf::required(args, "args"), defaults, sizeof defaults, "zf_submit_args"));
+    const std::uint64_t given =
+        runtime.submit(zf::read_versioned(zf::required(args, "args"), defaults, 56, "zf_submit_args"));
     if (ticket != nullptr) *ticket = given;
   });
 }
@@ -172,6 +174,11 @@ zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum
     runtime_of(handle).norm(group, buffer, zf::required(sum_of_squares, "sum_of_squares"),
                             zf::required(finite, "finite"));
   });
+}
+
+zf_status zf_get_note(zf_runtime* handle, void* note, size_t bytes, uint64_t* step) {
+  return zf::guarded(
+      [&] { runtime_of(handle).note(zf::required(note, "note"), bytes, zf::required(step, "step")); });
 }
 
 zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step) {

@@ -21,7 +21,7 @@
  * (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads:
- * - zf_submit, zf_buffer, zf_get_stats, zf_adam_scalars: at any time.
+ * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars: at any time.
  * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
  *   while submitted work is not done, or a speculated step is not decided. Meanwhile zf_submit of other
  * threads waits. The buffers are not locked: do not write parameters or moments during zf_export_state, and
@@ -74,9 +74,10 @@ enum {
   ZF_ERROR_ABI = 7,       /* the versions of program and library do not fit */
   ZF_ERROR_FORKED = 8,    /* called in a child of the process that opened the handle */
   ZF_ERROR_BUSY = 9,      /* submitted work is not done, a speculated step is not decided (submit ZF_STEP or
-                             ZF_TAKE_BACK), or another thread waits */
+                             ZF_TAKE_BACK), another thread waits, or a process has what zf_options.keep names */
   ZF_ERROR_INTERNAL = 10, /* our bug */
-  ZF_ERROR_STATE = 11     /* a state file is damaged, or has another version or other groups */
+  ZF_ERROR_STATE = 11     /* a state file is damaged, or has another version or other groups; or what is kept
+                             cannot be used here */
 };
 
 /* Returns the name of a status, such as "ZF_WORKER_DIED" for 2, or "?" if there is no such status. */
@@ -130,10 +131,18 @@ typedef struct zf_options {
                      gets ZF_NO for its options. */
   int32_t reserved_2;       /* 0 */
   int64_t restart_window_s; /* max_restarts counts the restarts of the last so many seconds; 0: 3600 */
+  const char* keep;    /* NULL, or a name: if this process ends without zf_close, the arena is kept for keep_s
+                          seconds, and the next zf_open of the same user with the same name, rank and groups
+                          gets it. See "Keeping" below. */
+  int64_t keep_s;      /* 1 to 2,592,000; 0: 600 */
+  uint64_t note_bytes; /* the size of zf_submit_args.note; 0: there is none. Needs keep. At most 2^30 */
 } zf_options;
 
-#define ZF_OPTIONS_INIT \
-  { (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, ZF_TRY, 0, ZF_TRY, 0, 0 }
+#define ZF_OPTIONS_INIT                                                                                 \
+  {                                                                                                     \
+    (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, ZF_TRY, 0, ZF_TRY, 0, 0, \
+        NULL, 0, 0                                                                                      \
+  }
 
 /* Element types of gradients and of the copy for the GPU. */
 enum { ZF_NONE = 0, ZF_F32 = 1, ZF_BF16 = 2, ZF_F16 = 3 };
@@ -180,13 +189,30 @@ typedef struct zf_group {
 #define ZF_GROUP_INIT \
   { (uint32_t)sizeof(zf_group), ZF_F32, 0, ZF_NONE, 0, 0, 0, 0, 0, 0, NULL, 0 }
 
+/* Keeping. With zf_options.keep a second process holds the arena: it has a session of its own, is no
+ * descendant of this one, and uses no CPU. Its socket is in /dev/shm/zf-kept-UID, or in ZF_KEEP_FOLDER, of
+ * mode 0700. When this process has ended without zf_close or zf_end, it keeps the arena for keep_s seconds,
+ * with an oom_score_adj of 1000: it ends first if memory runs out. The zf_open that gets a kept arena
+ * finishes each step that was submitted, and takes a speculated one back. Parameters, moments and outputs are
+ * then, bit for bit, those after the last zf_submit that published a step; one that was cut short counts as
+ * not called. zf_stats.was_kept is 1 then, zf_get_step has the numbers of the steps, and zf_get_note what was
+ * noted with the last one. Gradients are not kept. Parameters and moments that the program writes itself
+ * between two steps are kept as far as it came. zf_open returns ZF_ERROR_BUSY if a process has the arena;
+ * ZF_ERROR_STATE if groups, number of threads, chunk_bytes or note_bytes differ, if the release differs, if
+ * the process ended during zf_import_state or zf_write_state, and if the name is kept for other ranks alone;
+ * ZF_ERROR_USAGE for a malformed name (1 to 64 letters, digits, "-", "_",
+ * "."). Then nothing is changed: `zf-tune kept` lists and frees what is kept.
+ * Several ranks: each keeps its own arena, and they may come back one step apart. Nothing here brings them to
+ * one step: compare zf_get_step of all ranks after zf_open, and use a checkpoint where they differ.
+ */
+
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
- * plan's optimizer CPUs, and the memory for all groups exists (all zero).
+ * plan's optimizer CPUs, and the memory for all groups exists (all zero, unless it was kept).
  * options: NULL for the defaults. groups: an array of n_groups structs, each struct_size bytes long.
  * On ZF_OK *out is the handle. Otherwise *out is NULL and nothing is left behind: no process, and no thread
  * with another mask.
  * Returns ZF_ERROR_PLAN, ZF_ERROR_SYSTEM (memory), ZF_ERROR_WORKER, ZF_ERROR_USAGE or ZF_ERROR_ABI, and
- * ZF_TIMEOUT if start_timeout_ms was too short. */
+ * ZF_TIMEOUT if start_timeout_ms was too short; with keep also ZF_ERROR_BUSY and ZF_ERROR_STATE. */
 ZF_API zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups,
                          zf_runtime** out);
 
@@ -301,10 +327,12 @@ typedef struct zf_submit_args {
   size_t scalar_count;
   uint32_t scalars_size; /* sizeof(zf_scalars), as the INIT macro sets it */
   uint32_t work;         /* ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK */
+  const void* note; /* NULL, or zf_options.note_bytes bytes that belong to this ZF_STEP, for zf_get_note: what
+                       the program needs to go on after the step. The call copies them. */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT \
-  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP }
+  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP, NULL }
 
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
  * each sees the results of those before it. All threads step the groups of one call together.
@@ -353,6 +381,11 @@ ZF_API zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, doub
 /* Sets *step to the number of the group's last step, which its scalars gave; 0 before the first. After
  * zf_import_state it is that of the file. Returns ZF_ERROR_BUSY and ZF_WORKER_DIED like zf_export_state. */
 ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
+
+/* Copies the note of the last submission that had one to `note`, and sets *step to the number of its step (of
+ * the first of its scalars). 0: there is none, and `note` is left alone. bytes: zf_options.note_bytes, else
+ * ZF_ERROR_USAGE. May be called at any time. */
+ZF_API zf_status zf_get_note(zf_runtime* handle, void* note, size_t bytes, uint64_t* step);
 
 /* Reads or writes elements [begin, begin + count) of parameters or moments as fp32, in any state format. kind
  * is ZF_PARAMS or one of the moments. What is written is rounded to nearest where the format has fewer bits;
@@ -422,13 +455,16 @@ typedef struct zf_stats {
                             that have them, if neighbours share the CPUs and only threads are divided */
   uint32_t home_threads; /* the right value of OMP_NUM_THREADS for the whole home, ... */
   uint32_t training_threads; /* ... and for the training CPUs; both 0 if ZF_BINDING did not tell */
-  uint32_t reserved_2;
+  uint32_t was_kept;         /* 1: zf_open got the arena of a process that had ended (zf_options.keep) */
+  char keep_note[200];       /* why nothing was kept, or is; "" if all is well */
 } zf_stats;
 
 #define ZF_STATS_INIT                                                                                       \
   {                                                                                                         \
     (uint32_t)sizeof(zf_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, 0, 0, {0}, 0, 0, 0, 0, 0, {0}, {0}, \
-        0, 0, 0, 0                                                                                          \
+        0, 0, 0, 0, {                                                                                       \
+      0                                                                                                     \
+    }                                                                                                       \
   }
 
 /* Fills *stats, up to its struct_size. Works also after the optimizer has died. Until a restarted optimizer

@@ -80,6 +80,7 @@ struct Submission {
   std::optional<std::span<const std::uint32_t>> groups = std::nullopt;
   std::uint32_t buffer = 0;
   std::span<const std::uint32_t> scalars_of = {};  ///< empty: one for all groups, or one for each, in order
+  const void* note = nullptr;                      ///< zf_submit_args.note
 };
 
 /// The sum of squares of a group's gradients.
@@ -182,6 +183,13 @@ class Optimizer {
     return step;
   }
 
+  /// Calls zf_get_note. Returns the number of the note's step; 0: there is none.
+  std::uint64_t note(std::span<std::byte> bytes) const {
+    std::uint64_t step = 0;
+    detail::check(zf_get_note(handle_, bytes.data(), bytes.size(), &step));
+    return step;
+  }
+
   /// Call zf_read_state and zf_write_state: as fp32 in any state format, for elements from `begin` on.
   void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                   std::span<float> values) const {
@@ -227,6 +235,7 @@ class Optimizer {
     if (!submission.scalars_of.empty() && submission.scalars_of.size() != groups)
       throw Error(ZF_ERROR_USAGE, "there must be as many scalars_of as groups, or none");
     args.work = work;
+    args.note = submission.note;
     args.scalars = submission.scalars.empty() ? nullptr : submission.scalars.data();
     args.scalar_count = submission.scalars.size();
     args.scalars_of = submission.scalars_of.empty() ? nullptr : submission.scalars_of.data();

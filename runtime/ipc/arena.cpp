@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -16,6 +17,7 @@
 #include "base/format.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/text.hpp"
+#include "ipc/notes.hpp"
 
 namespace zf {
 namespace {
@@ -48,6 +50,15 @@ std::string size_text(std::uint64_t bytes) {
 /// Returns whether madvise() does not populate here: kernels before 5.14 do not know how, and a sandbox may
 /// refuse the call.
 bool cannot_populate(int error) { return error == EINVAL || error == ENOSYS || error == EPERM; }
+
+/// The lock of a worker: it is the process's, and goes when all of its threads have ended.
+struct flock worker_lock() {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  return lock;
+}
 
 constexpr const char* kLessMemory = "give the job more memory, or fewer parameters per rank";
 
@@ -82,7 +93,9 @@ void check_offsets(const Arena& arena) {
       !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
       !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
       !fits(control.undo_offset, control.members, sizeof(UndoLog), bytes) ||
-      !fits(control.members_offset, control.members, sizeof(MemberProgress), bytes)) {
+      !fits(control.members_offset, control.members, sizeof(MemberProgress), bytes) ||
+      control.note_bytes > kMaxNoteBytes ||
+      !fits(control.notes_offset, control.note_bytes == 0 ? 0 : 2, note_stride(control.note_bytes), bytes)) {
     refuse("is an arena with a control block that does not fit its size");
   }
   for (std::size_t i = 0; i < control.group_count; ++i) {
@@ -146,6 +159,8 @@ Arena Arena::create(const ArenaLayout& layout) {
   control.undo_offset = layout.undo_offset;
   control.members_offset = layout.members_offset;
   control.members = layout.members;
+  control.notes_offset = layout.notes_offset;
+  control.note_bytes = layout.note_bytes;
   control.work.init();
   control.done.init();
   std::uint64_t ranges_offset = layout.ranges_offset;
@@ -211,6 +226,22 @@ void Arena::map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexce
   // kernel does not have to notice the first write to it.
   if (madvise(base_ + begin, end - begin, kPopulateRead) != 0 && cannot_populate(errno))
     read_each_page(begin, end - begin);
+}
+
+bool Arena::lock_for_worker(Nanoseconds deadline) const {
+  struct flock lock = worker_lock();
+  while (fcntl(fd_.get(), F_SETLK, &lock) != 0) {
+    if (errno != EACCES && errno != EAGAIN && errno != EINTR) throw_errno(errno, "locking the arena");
+    if (now_ns() >= deadline) return false;
+    usleep(500);
+  }
+  return true;
+}
+
+bool Arena::has_worker() const {
+  struct flock lock = worker_lock();
+  checked(fcntl(fd_.get(), F_GETLK, &lock), "looking for a lock of the arena");
+  return lock.l_type != F_UNLCK;
 }
 
 bool Arena::keep_from_children() noexcept {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/clock.hpp"
 #include "base/file_descriptor.hpp"
 #include "ipc/arena_layout.hpp"
 #include "ipc/control_block.hpp"
@@ -60,6 +61,13 @@ class Arena {
   /// tenth of the faults that it saves: the kernel maps sixteen small pages, or one huge page, at once. It is
   /// a hint: what fails here is done by the first touch. Thread-safe.
   void map_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
+  /// Waits until no other process has locked this arena as its worker, and locks it until this process ends.
+  /// Returns false at the deadline (a point of now_ns()). No descriptor of this arena may be closed before
+  /// this process ends: that would unlock it.
+  bool lock_for_worker(Nanoseconds deadline) const;
+  /// Returns whether another process has locked this arena as its worker.
+  bool has_worker() const;
 
   /// Closes the descriptor, and hides the mapping from children that are forked from now on. Otherwise such a
   /// child would keep the memory until it ends. Returns false if the kernel did not hide the mapping. Only

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/stagger.hpp"
+#include "ipc/notes.hpp"
 
 namespace zf {
 namespace {
@@ -124,10 +125,15 @@ std::uint64_t chunk_elements(const GroupShape& group) {
   return std::max(group.chunk_bytes / bytes_of(type) / kChunkGrain, std::uint64_t{1}) * kChunkGrain;
 }
 
-ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads) {
+ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads,
+                         std::uint64_t note_bytes) {
   if (groups.empty() || groups.size() > kMaxGroups) {
     throw Error(Exit::usage,
                 format_text("cannot make an arena of {} groups: it has 1 to {}", groups.size(), kMaxGroups));
+  }
+  if (note_bytes > kMaxNoteBytes) {
+    throw Error(Exit::usage,
+                format_text("a note of {} bytes is too large: at most {}", note_bytes, kMaxNoteBytes));
   }
   ArenaLayout layout;
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
@@ -140,7 +146,10 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
   layout.ranges_offset = layout.members_offset + threads * sizeof(MemberProgress);
   std::size_t ranges = 0;
   for (const GroupShape& group : groups) ranges += group.ranges.size();
-  layout.arrays_offset = round_up(layout.ranges_offset + ranges * sizeof(ElementRange), kPageBytes);
+  layout.note_bytes = note_bytes;
+  layout.notes_offset = round_up(layout.ranges_offset + ranges * sizeof(ElementRange), alignof(Note));
+  layout.arrays_offset =
+      round_up(layout.notes_offset + (note_bytes == 0 ? 0 : 2 * note_stride(note_bytes)), kPageBytes);
   layout.shapes = groups;
 
   std::uint64_t at = layout.arrays_offset;

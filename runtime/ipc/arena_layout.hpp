@@ -13,6 +13,7 @@ inline constexpr std::size_t kPageBytes = 4096;
 /// More than any machine holds. Keeps every sum below far from overflow.
 inline constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;
 inline constexpr std::size_t kMaxGroups = std::size_t{1} << 20;
+inline constexpr std::uint64_t kMaxNoteBytes = std::uint64_t{1} << 30;
 
 /// The default chunk: large enough to be worth one transfer to a GPU.
 inline constexpr std::uint64_t kChunkBytes = std::uint64_t{256} << 20;
@@ -42,6 +43,8 @@ struct ArenaLayout {
   std::uint64_t members_offset = 0;  ///< MemberProgress[members]
   std::uint32_t members = 0;         ///< threads of the worker
   std::uint64_t ranges_offset = 0;   ///< ElementRange of the groups, one group after the other
+  std::uint64_t notes_offset = 0;    ///< two of the trainer's notes
+  std::uint64_t note_bytes = 0;      ///< of each; 0: there are none
   std::uint64_t arrays_offset = 0;   ///< page-aligned; control data lies before it, arrays after it
   std::uint64_t bytes = 0;           ///< size of the whole arena, in whole pages
   std::vector<GroupShape> shapes;
@@ -56,13 +59,14 @@ std::uint64_t bytes_of(ElementType type);
 /// one grain.
 std::uint64_t chunk_elements(const GroupShape& group);
 
-/// Returns the layout for a worker of this many threads. The control block lies at 0, then come group blocks,
-/// ring, undo logs, progress and ranges, then for each group p, m, v, two gradients, stale, copy, the m
-/// and v of set 1, and the log of speculated steps. With split masters p has the low halves and copy the high
-/// ones. Each array begins on a page of its own; large ones are a gap apart (base/stagger.hpp). Throws
-/// Error(usage) that names the group if there are no groups, too many groups or elements, or if an array
-/// cannot have its type, a group its number of moment sets, or a state format comes with what it cannot come
-/// with, or ranges are not as zf_group says.
-ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1);
+/// Returns the layout for a worker of this many threads and notes of this size. The control block lies at 0,
+/// then come group blocks, ring, undo logs, progress, ranges and notes, then for each group p, m, v, two
+/// gradients, stale, copy, the m and v of set 1, and the log of speculated steps. With split masters p has
+/// the low halves and copy the high ones. Each array begins on a page of its own; large ones are a gap apart
+/// (base/stagger.hpp). Throws Error(usage) that names the group if there are no groups, too many groups or
+/// elements, or if an array cannot have its type, a group its number of moment sets, or a state format comes
+/// with what it cannot come with, or ranges are not as zf_group says, or if a note is too large.
+ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t threads = 1,
+                         std::uint64_t note_bytes = 0);
 
 }  // namespace zf

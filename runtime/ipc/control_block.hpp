@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 11;
+inline constexpr std::uint32_t kArenaVersion = 12;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -117,6 +117,8 @@ struct alignas(64) GroupBlock {
   alignas(64) std::atomic<std::uint64_t> committed;
   std::array<std::uint64_t, 2> steps;
   std::array<GradientNorm, kGradBuffers> norms;  ///< for each gradient buffer
+  /// Written by the worker: 0, or 1 + the gradient buffer of a speculated step that is done and not decided.
+  std::uint32_t speculated;
 
   /// Returns the number of chunks. The last one may be short, and an empty group has none.
   std::uint64_t chunks() const {
@@ -148,7 +150,7 @@ struct alignas(64) GroupBlock {
 };
 static_assert(sizeof(GroupBlock) == 576 && offsetof(GroupBlock, moment_sets) == 20 &&
               offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, committed) == 512 &&
-              offsetof(GroupBlock, norms) == 536);
+              offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, speculated) == 568);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
@@ -223,7 +225,13 @@ struct ControlBlock {
   std::uint64_t members_offset;  ///< MemberProgress of each
   std::uint32_t members;         ///< threads of the worker
   // Written by the trainer before each worker starts.
-  std::int32_t starter;  ///< number of the trainer's thread; its end kills the worker
+  std::int32_t starter;        ///< number of the trainer's thread; its end kills the worker
+  std::uint64_t notes_offset;  ///< two of the trainer's notes (ipc/notes.hpp)
+  std::uint64_t note_bytes;    ///< of each; 0: there are none
+  std::uint32_t
+      is_kept;  ///< 1: the arena outlives the trainer, so workers lock it (Arena::lock_for_worker())
+  /// Written by the trainer: 1 while it reads a state into the arrays, which are then neither old nor new.
+  std::atomic<std::uint32_t> is_overwritten;
   // Written by the trainer. Counts WorkEntries since the arena was created; entry i lies at ring[i %
   // ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;

@@ -53,7 +53,8 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
     }
     const bool known = flag == "--rank" || flag == "--cpus" || flag == "--threads" || flag == "--home" ||
                        flag == "--mems" || flag == "--memory-policy" || flag == "--huge-pages" ||
-                       flag == "--lock-memory";
+                       flag == "--lock-memory" || flag == "--keep" || flag == "--keep-folder" ||
+                       flag == "--keep-s";
     if (!known) throw Error(Exit::usage, format_text("unknown argument \"{}\"", flag), kNotByHand);
     if (++i == words.size()) throw Error(Exit::usage, format_text("{} has no value", flag), kNotByHand);
     const std::string& value = words[i];
@@ -66,8 +67,11 @@ WorkerArguments parse_worker_arguments(const std::vector<std::string>& words) {
       arguments.memory_policy = parse_named<MemoryPolicy>(flag, value, "a memory policy");
     if (flag == "--huge-pages") arguments.huge_pages = parse_strictness(flag, value);
     if (flag == "--lock-memory") arguments.lock_memory = parse_strictness(flag, value);
+    if (flag == "--keep") arguments.keep = value;
+    if (flag == "--keep-folder") arguments.keep_folder = value;
+    if (flag == "--keep-s") arguments.keep_s = parse_number(flag, value, 1, "a number of seconds");
   }
-  if (arguments.cpus.empty() && !arguments.help && !arguments.version) {
+  if (arguments.cpus.empty() && arguments.keep.empty() && !arguments.help && !arguments.version) {
     throw Error(Exit::usage, "--cpus is missing: there is no CPU to run on", kNotByHand);
   }
   return arguments;
@@ -90,6 +94,11 @@ std::string worker_help() {
          "  --huge-pages MODE      no (default), try or must: 2 MiB pages for the arena\n"
          "  --lock-memory MODE     no (default), try or must: the arena is never swapped out\n"
          "  --rank N               local rank, shown in ps (default: 0)\n"
+         "  --keep NAME            steps nothing, and keeps the arena for the next trainer "
+         "(zf_options.keep):\n"
+         "                         descriptor 4 is then a socket that listens for it\n"
+         "  --keep-folder PATH     with --keep: the folder of the socket\n"
+         "  --keep-s N             with --keep: seconds from the trainer's end on\n"
          "  --version              print the version\n"
          "  --help                 print this page\n"
          "\n"

@@ -19,6 +19,9 @@ struct WorkerArguments {
   MemoryPolicy memory_policy = MemoryPolicy::preferred;
   Strictness huge_pages = Strictness::off;
   Strictness lock_memory = Strictness::off;
+  std::string keep;         ///< not empty: this process only keeps the arena, under this name
+  std::string keep_folder;  ///< where it is found
+  int keep_s = 0;           ///< how long, once the trainer has ended
   bool help = false;
   bool version = false;
 };

@@ -12,6 +12,7 @@
 #include "base/version.hpp"
 #include "os/standard_streams.hpp"
 #include "worker/arguments.hpp"
+#include "worker/keeper.hpp"
 #include "worker/worker.hpp"
 
 namespace {
@@ -52,6 +53,10 @@ int main(int argc, char** argv) {
       return 0;
     }
     zf::Arena arena = zf::Arena::attach(zf::FileDescriptor(zf::kWorkerArenaFd));
+    if (!arguments.keep.empty()) {
+      zf::keep(arena, arguments);
+      return 0;
+    }
     try {
       zf::work(arena, arguments, born_ns);
     } catch (const std::exception& error) {

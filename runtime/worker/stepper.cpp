@@ -256,6 +256,7 @@ void Stepper::commit_batch() {
       norms_.add_up(task.entry.group, task.entry.buffer);
       continue;
     }
+    group.speculated = task.entry.kind == WorkKind::speculate ? 1 + task.entry.buffer : 0;
     if (task.entry.kind != WorkKind::step && task.entry.kind != WorkKind::keep) continue;
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
     if (committed == task.serial) continue;  // committed by a worker that died before it could report it

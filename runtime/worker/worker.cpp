@@ -18,6 +18,9 @@
 namespace zf {
 namespace {
 
+/// The longest time that the worker of a trainer that was killed may take to end.
+constexpr Nanoseconds kPredecessorNs = 10 * kSecondNs;
+
 /// Ignores signals that are sent to a whole job: Ctrl-C, `timeout`, Slurm's warning before the time limit.
 /// They are meant for the trainer, which may want to finish its step and write a checkpoint. The worker ends
 /// when the trainer ends.
@@ -106,6 +109,11 @@ auto retried(LookAndBind look_and_bind) {
 void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns) {
   WorkerStats& stats = arena.control().stats;
   leave_signals_to_trainer();
+  // The worker of a trainer that has just died may still run. It has the lock before it looks for its
+  // trainer, so that it ends, or keeps us waiting.
+  if (arena.control().is_kept != 0 && !arena.lock_for_worker(now_ns() + kPredecessorNs))
+    throw Error(Exit::runtime_error, "another optimizer still uses the kept arena",
+                "`ps -C zf-optimizer` shows it");
   end_with_starter(arena.control().starter);
   retried([&] { bind_to_pool(arguments); });
   watch_trainer(FileDescriptor(kWorkerTrainerFd));

@@ -156,8 +156,8 @@ static void speculate(zf_runtime* handle, int step) {
   uint64_t number = 0;
   EXPECT(zf_get_step(handle, 0, &number), ZF_ERROR_BUSY);
   if (random_below(4) != 0) return;
-  const zf_submit_args back = {sizeof back, args.buffer,        NULL,        0, NULL, NULL,
-                               0,           sizeof(zf_scalars), ZF_TAKE_BACK};
+  const zf_submit_args back = {sizeof back, args.buffer,        NULL,         0,   NULL, NULL,
+                               0,           sizeof(zf_scalars), ZF_TAKE_BACK, NULL};
   EXPECT(zf_submit(handle, &back, NULL), ZF_OK);
 }
 

@@ -115,9 +115,9 @@ TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
   EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
-              HasSubstr("arena version 12, this zf-optimizer uses 11"));
+              HasSubstr("arena version 13, this zf-optimizer uses 12"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 12"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 13"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
@@ -133,6 +133,7 @@ TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().groups_offset = ~0ULL; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().ring_capacity = 3; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().members_offset = ~0ULL; }), block);
+  EXPECT_THAT(refusal_after([](const Arena& arena) { arena.control().note_bytes = ~0ULL; }), block);
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.group(1).chunk_elements = 0; }),
               HasSubstr("chunks of 0 elements"));
   EXPECT_THAT(refusal_after([](const Arena& arena) { arena.group(1).arrays[2].bytes = ~0ULL; }),

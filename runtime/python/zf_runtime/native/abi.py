@@ -46,7 +46,8 @@ class Options(ctypes.Structure):
         ("struct_size", c_uint32), ("abi_version", c_uint32), ("plan_path", c_char_p), ("rank", c_int32),
         ("spin_us", c_int32), ("start_timeout_ms", c_int64), ("close_timeout_ms", c_int64), ("max_restarts", c_int32),
         ("reserved", c_int32), ("chunk_bytes", c_uint64), ("huge_pages", c_int32), ("lock_memory", c_int32),
-        ("narrow", c_int32), ("reserved_2", c_int32), ("restart_window_s", c_int64)]
+        ("narrow", c_int32), ("reserved_2", c_int32), ("restart_window_s", c_int64), ("keep", c_char_p),
+        ("keep_s", c_int64), ("note_bytes", c_uint64)]
 
 
 class Range(ctypes.Structure):
@@ -78,7 +79,7 @@ class SubmitArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32), ("buffer", c_uint32), ("groups", POINTER(c_uint32)), ("n_groups", c_size_t),
         ("scalars", POINTER(Scalars)), ("scalars_of", POINTER(c_uint32)), ("scalar_count", c_size_t),
-        ("scalars_size", c_uint32), ("work", c_uint32)]
+        ("scalars_size", c_uint32), ("work", c_uint32), ("note", c_void_p)]
 
 
 class Stats(ctypes.Structure):
@@ -90,7 +91,7 @@ class Stats(ctypes.Structure):
         ("pages_on_plan", c_uint64), ("pages_elsewhere", c_uint64), ("pages_absent", c_uint64),
         ("huge_bytes", c_uint64), ("locked_bytes", c_uint64), ("cpu_note", c_char * 200), ("narrow_note", c_char * 200),
         ("narrowed_threads", c_uint32), ("home_threads", c_uint32), ("training_threads", c_uint32),
-        ("reserved_2", c_uint32)]
+        ("was_kept", c_uint32), ("keep_note", c_char * 200)]
 
 
 class LocalOptions(ctypes.Structure):
@@ -149,6 +150,7 @@ FUNCTIONS = {
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
     "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
     "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
+    "zf_get_note": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_write_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),

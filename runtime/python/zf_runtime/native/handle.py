@@ -48,13 +48,16 @@ class Stats:
     narrowed_threads: int  #: threads of this process that got (or share) the training CPUs when it was opened
     home_threads: int  #: the right number of threads on the whole home; 0 if ZF_BINDING did not tell
     training_threads: int  #: the same on the training CPUs
+    was_kept: bool  #: whether it was opened over the arena of a process that had ended (keep=)
+    keep_note: str  #: why nothing was kept, or is; "" if all is well
 
 
 def stats_of(raw: abi.Stats) -> Stats:
     """Returns the reading that a struct of the C ABI holds."""
     values = {field.name: getattr(raw, field.name) for field in dataclasses.fields(Stats)}
-    values["worker_alive"] = bool(raw.worker_alive)
-    for text in ("isa", "memory_note", "last_death", "cpu_note", "narrow_note"):
+    for flag in ("worker_alive", "was_kept"):
+        values[flag] = bool(values[flag])
+    for text in ("isa", "memory_note", "last_death", "cpu_note", "narrow_note", "keep_note"):
         values[text] = values[text].decode(errors="replace")
     return Stats(**values)
 

@@ -1,0 +1,165 @@
+#include "abi/keeping.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "abi/status.hpp"
+#include "base/format.hpp"
+#include "ipc/arena_difference.hpp"
+#include "ipc/child.hpp"
+#include "ipc/spawn.hpp"
+
+namespace zf {
+namespace {
+
+std::string how_to_drop(const KeepWish& wish) {
+  return format_text("free it with: zf-tune kept --drop {}", wish.name.name);
+}
+
+[[noreturn]] void refuse(const KeepWish& wish, std::string_view why, std::string_view hint) {
+  throw AbiError(ZF_ERROR_STATE, format_text("what is kept as {} {}", print(wish.name), why), hint);
+}
+
+/// Throws if the arena cannot be this trainer's. Nothing is changed.
+void check(const KeepWish& wish, int fd, const ArenaLayout& layout) {
+  alignas(ArenaPrefix) std::array<std::byte, offsetof(ArenaPrefix, worker_state)> begin = {};
+  const bool is_whole = pread(fd, begin.data(), begin.size(), 0) == static_cast<ssize_t>(begin.size());
+  std::uint32_t version = 0;
+  std::memcpy(&version, begin.data() + offsetof(ArenaPrefix, version), sizeof version);
+  if (!is_whole || version != kArenaVersion)
+    refuse(wish, format_text("is of another release (arena version {}, and not {})", version, kArenaVersion),
+           how_to_drop(wish));
+  const Arena arena = Arena::attach(FileDescriptor(checked(
+      fcntl(fd, F_DUPFD_CLOEXEC, 0), "a copy of the kept arena's descriptor", descriptor_hint(EMFILE))));
+  if (const std::string how = difference(arena, layout); !how.empty())
+    refuse(wish, "has another layout: " + how, "open it as it was opened, or " + how_to_drop(wish));
+  if (arena.control().is_overwritten.load(std::memory_order_seq_cst) != 0)
+    refuse(wish, "is neither old nor new: its trainer died while it read a state into it", how_to_drop(wish));
+}
+
+/// Throws if the name is kept for other ranks, and not for this one: the job has other ranks now.
+void check_other_ranks(const KeepWish& wish) {
+  for (const KeepName& other : kept_names(wish.folder)) {
+    if (other.name != wish.name.name || other.rank == wish.name.rank) continue;
+    const auto channel = KeepChannel::connect(keep_socket(wish.folder, other));
+    if (!channel || ask(*channel, KeepRequest::status).trainer != 0) continue;
+    throw AbiError(
+        ZF_ERROR_STATE,
+        format_text("{} is kept for rank {}, and not for rank {}", other.name, other.rank, wish.name.rank),
+        "continue with the same ranks, or " + how_to_drop(wish));
+  }
+}
+
+/// Starts the keeper of an arena, as no descendant of ours.
+void start_keeper(const KeepWish& wish, const Arena& arena, const FileDescriptor& listener) {
+  Child parent = spawn(wish.program,
+                       {"--keep", wish.name.name, "--rank", std::to_string(wish.name.rank), "--keep-folder",
+                        wish.folder.string(), "--keep-s", std::to_string(wish.seconds)},
+                       {{arena.fd(), kKeeperArenaFd}, {listener.get(), kKeeperSocketFd}}, wish.environment);
+  if (!parent.wait_until(now_ns() + wish.timeout_ns))
+    throw AbiError(ZF_TIMEOUT, format_text("{} --keep was not ready in time", wish.program.string()));
+  const ExitStatus status = parent.reap();
+  if (status.code.value_or(0) == 0 && !status.signal) return;
+  throw AbiError(ZF_ERROR_WORKER, format_text("{} --keep {}", wish.program.string(), describe(status)),
+                 "is it the zf-optimizer of this release?");
+}
+
+/// Waits until the worker of the last trainer, which is being killed, has ended.
+void await_last_worker(const KeepWish& wish, const Arena& arena) {
+  for (const Nanoseconds deadline = now_ns() + wish.timeout_ns; arena.has_worker(); usleep(500)) {
+    if (now_ns() < deadline) continue;
+    throw AbiError(ZF_TIMEOUT, format_text("the last optimizer of {} does not end", print(wish.name)),
+                   "`ps -C zf-optimizer` shows it");
+  }
+}
+
+/// Makes the arena of another trainer ours: what only that one waited for is forgotten.
+void begin_anew(const Arena& arena) {
+  ControlBlock& control = arena.control();
+  control.prefix.error.store("");
+  control.prefix.worker_state.store(WorkerState::starting, std::memory_order_seq_cst);
+  control.stop.store(0, std::memory_order_seq_cst);
+  control.wants_chunks.store(0, std::memory_order_seq_cst);
+  control.work.init();
+  control.done.init();
+}
+
+/// Asks for the arena in the name of this process. *arena stays invalid if another one has it.
+KeepAnswer ask_to_open(const KeepChannel& channel, FileDescriptor* arena) {
+  const FileDescriptor own = open_pidfd(getpid());
+  return ask(channel, KeepRequest::open, own.get(), arena);
+}
+
+}  // namespace
+
+Keeping::~Keeping() {
+  if (!leaves_) end();
+}
+
+void Keeping::end() noexcept {
+  if (channel_.fd() < 0) return;
+  const KeepChannel ending = std::move(channel_);
+  try {
+    if (ending.send(KeepMessage{.request = KeepRequest::close})) ending.is_closed(now_ns() + 2 * kSecondNs);
+  } catch (const std::exception&) {
+    // The connection is lost: the keeper sees the end of this process.
+  }
+}
+
+std::string Keeping::note() const {
+  if (channel_.fd() < 0 || !channel_.is_closed()) return note_;
+  return "the process that keeps the arena has died: if the trainer dies too, nothing is kept";
+}
+
+KeptArena open_kept(const KeepWish& wish, const ArenaLayout& layout, const std::function<Arena()>& make) {
+  const KeepLock lock(wish.folder);
+  const std::filesystem::path path = keep_socket(wish.folder, wish.name);
+  std::optional<KeepChannel> channel = KeepChannel::connect(path);
+  if (!channel) {
+    check_other_ranks(wish);
+    const bool has_died = unlink(path.c_str()) == 0;
+    const FileDescriptor listener = listen_at(path);
+    try {
+      Arena arena = make();
+      start_keeper(wish, arena, listener);
+      channel = KeepChannel::connect(path);
+      if (!channel) throw AbiError(ZF_ERROR_WORKER, "the process that keeps the arena has died");
+      ask_to_open(*channel, nullptr);
+      ask(*channel, KeepRequest::take);
+      return {std::move(arena),
+              Keeping(*std::move(channel), false,
+                      has_died ? format_text("the process that kept {} has died: nothing was kept",
+                                             print(wish.name))
+                               : "")};
+    } catch (...) {
+      if (const auto started = KeepChannel::connect(path))
+        started->send(KeepMessage{.request = KeepRequest::drop});
+      unlink(path.c_str());
+      throw;
+    }
+  }
+  FileDescriptor fd;
+  const KeepAnswer answer = ask_to_open(*channel, &fd);
+  if (answer.trainer != 0)
+    throw AbiError(ZF_ERROR_BUSY, format_text("{} is in use by process {}", print(wish.name), answer.trainer),
+                   answer.trainer == getpid() ? "close its handle first, or keep this one under another name"
+                                              : "end that process, or keep this one under another name");
+  if (!fd.valid()) throw AbiError(ZF_ERROR_SYSTEM, "the kept arena did not come", descriptor_hint(EMFILE));
+  check(wish, fd.get(), layout);
+  ask(*channel, KeepRequest::take);
+  Keeping keeping(*std::move(channel), true, "");
+  Arena arena = Arena::attach(std::move(fd));
+  await_last_worker(wish, arena);
+  begin_anew(arena);
+  return {std::move(arena), std::move(keeping)};
+}
+
+}  // namespace zf

@@ -1,0 +1,71 @@
+// The folder in which a trainer finds the arenas that are kept: one socket for each name and rank. It is made
+// with the first one and goes with the last one.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+
+namespace zf {
+
+/// What an arena is kept under.
+struct KeepName {
+  std::string name;
+  int rank = 0;
+  bool operator==(const KeepName&) const = default;
+};
+
+/// Returns "run7, rank 0".
+std::string print(const KeepName& name);
+
+/// Throws Error(usage) unless the name has 1 to 64 characters, letters, digits, "-", "_" or ".", and begins
+/// with a letter or a digit.
+void check_keep_name(std::string_view name);
+
+/// Returns the folder of this user: `chosen` (the value of ZF_KEEP_FOLDER) unless it is absent or empty, else
+/// /dev/shm/zf-kept-UID. All processes of a user on a node find it, whichever shell or step started them,
+/// which is not so of $XDG_RUNTIME_DIR.
+std::filesystem::path keep_folder(const std::optional<std::string>& chosen);
+
+/// Returns the path of a socket. Throws Error(usage) if it is too long for a socket.
+std::filesystem::path keep_socket(const std::filesystem::path& folder, const KeepName& name);
+
+/// Returns what has a socket in the folder, in alphabetical order; nothing if there is no such folder.
+std::vector<KeepName> kept_names(const std::filesystem::path& folder);
+
+/// Holds the lock of a folder. Only its holder makes or removes a socket there, so that two trainers that
+/// open one name at the same time take turns.
+class KeepLock {
+ public:
+  /// Makes the folder (mode 0700) if there is none, and locks it. Throws Error(usage) if it is another
+  /// user's, or if others may enter it, and Error(runtime_error) if it cannot be made, or another process
+  /// holds the lock for more than 10 s.
+  explicit KeepLock(std::filesystem::path folder);
+  /// Removes the folder if it is empty, and unlocks it.
+  ~KeepLock();
+  KeepLock(const KeepLock&) = delete;
+  KeepLock& operator=(const KeepLock&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  const std::filesystem::path folder_;
+  FileDescriptor fd_;
+};
+
+/// Identifies a file, so that only its owner removes it.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+/// Returns the identity of the file at a path; absent if there is none.
+std::optional<FileId> file_id(const std::filesystem::path& path);
+
+}  // namespace zf

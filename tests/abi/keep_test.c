@@ -1,0 +1,453 @@
+/* An arena that is kept beyond the end of its trainer: who gets it, who does not, and what is left. */
+#include "keeping.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct job job = {NULL, ZF_STATE_FP32, 0, 0, 0};
+
+/* Runs a trainer that takes steps up to number `last` and dies without closing. Its exit or signal is
+ * expected. */
+static void trainer_dies(const char* name, uint64_t last) {
+  const pid_t trainer = fork();
+  CHECK(trainer >= 0);
+  if (trainer == 0) {
+    zf_runtime* handle = NULL;
+    run_steps(handle, &job, open_job(&job, name, &handle), 0);
+    uint64_t step = 0;
+    EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
+    run_steps(handle, &job, step, last);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  CHECK(waitpid(trainer, &status, 0) == trainer && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* Opens the job again and checks that it is at `step`, with the state of an undisturbed run. Closes it. */
+static void expect_kept_at(const char* name, uint64_t step) {
+  zf_stats stats = ZF_STATS_INIT;
+  zf_runtime* handle = NULL;
+  zf_runtime* calm = NULL;
+  CHECK(open_job(&job, name, &handle) == step);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.was_kept == 1 && stats.keep_note[0] == 0);
+  CHECK(open_job(&job, "calm", &calm) == 0);
+  EXPECT(zf_get_stats(calm, &stats), ZF_OK);
+  CHECK(stats.was_kept == 0 && stats.keep_note[0] == 0);
+  run_steps(calm, &job, 0, step);
+  CHECK(digest_of_state(handle, &job) == digest_of_state(calm, &job));
+  run_steps(handle, &job, step, step + 2);
+  run_steps(calm, &job, step, step + 2);
+  CHECK(digest_of_state(handle, &job) == digest_of_state(calm, &job));
+  EXPECT(zf_close(calm), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+static void state_outlives_its_trainer(void) {
+  trainer_dies("life", 3);
+  expect_kept_at("life", 3);
+  expect_nothing_kept();
+}
+
+static void state_outlives_many_trainers(void) {
+  for (uint64_t step = 1; step <= 4; ++step) trainer_dies("life", step);
+  expect_kept_at("life", 4);
+  expect_nothing_kept();
+}
+
+/* A close or an end frees it at once: nothing is kept of a job that has come to its end. */
+static void closed_handle_keeps_nothing(void) {
+  zf_runtime* handle = NULL;
+  open_job(&job, "life", &handle);
+  CHECK(keeper_of("life") > 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+  open_job(&job, "life", &handle);
+  EXPECT(zf_end(handle), ZF_OK);
+  expect_nothing_kept();
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+static long stat_field(pid_t process, int field) {
+  char path[64];
+  char text[1024] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+  FILE* const file = fopen(path, "re");
+  CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+  fclose(file);
+  const char* at = strrchr(text, ')') + 1;
+  for (int i = 3; i < field; ++i) at = strchr(at + 1, ' ');
+  return atol(at);
+}
+
+static long oom_score_of(pid_t process) {
+  char path[64];
+  char text[32] = "";
+  snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)process);
+  FILE* const file = fopen(path, "re");
+  CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+  fclose(file);
+  return atol(text);
+}
+
+/* A launcher that ends a process group, or all descendants, does not reach the keeper. It waits for nothing
+ * else. */
+static void keeper_is_nobodys_and_sleeps(void) {
+  enum { PARENT = 4, GROUP = 5, SESSION = 6, USER_TICKS = 14, SYSTEM_TICKS = 15 };
+  zf_runtime* handle = NULL;
+  open_job(&job, "life", &handle);
+  const pid_t held = keeper_of("life");
+  CHECK(stat_field(held, SESSION) == held && stat_field(held, GROUP) == held);
+  CHECK(oom_score_of(held) == oom_score_of(getpid()));
+  EXPECT(zf_close(handle), ZF_OK);
+  trainer_dies("life", 1);
+  const pid_t keeper = keeper_of("life");
+  for (int64_t end = now_ns() + 5000000000; oom_score_of(keeper) != 1000; usleep(1000)) CHECK(now_ns() < end);
+  CHECK(stat_field(keeper, PARENT) == getpid()); /* its subreaper; the trainer is dead */
+  const long ticks = stat_field(keeper, USER_TICKS) + stat_field(keeper, SYSTEM_TICKS);
+  usleep(300000);
+  CHECK(stat_field(keeper, USER_TICKS) + stat_field(keeper, SYSTEM_TICKS) == ticks);
+  expect_kept_at("life", 1);
+  expect_nothing_kept();
+}
+
+static void kept_state_ends_in_time(void) {
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "short");
+  options.keep_s = 1;
+  keep_groups(&job, groups);
+  const pid_t trainer = fork();
+  CHECK(trainer >= 0);
+  if (trainer == 0) {
+    zf_runtime* handle = NULL;
+    EXPECT(zf_open(&options, groups, KEPT_GROUPS, &handle), ZF_OK);
+    _exit(0);
+  }
+  CHECK(waitpid(trainer, NULL, 0) == trainer);
+  expect_nothing_kept(); /* it waits for the end */
+}
+
+static void terminated_keeper_leaves_nothing(void) {
+  trainer_dies("life", 1);
+  const pid_t keeper = keeper_of("life");
+  for (int64_t end = now_ns() + 5000000000; oom_score_of(keeper) != 1000; usleep(1000)) CHECK(now_ns() < end);
+  CHECK(kill(keeper, SIGTERM) == 0);
+  expect_nothing_kept();
+}
+
+/* The optimizer process may die with its trainer: the next one finishes the step. */
+static void keeper_is_all_that_must_live(void) {
+  trainer_dies("life", 2);
+  const pid_t keeper = keeper_of("life");
+  kill_and_reap(keeper);
+  zf_runtime* handle = NULL;
+  zf_stats stats = ZF_STATS_INIT;
+  CHECK(open_job(&job, "life", &handle) == 0);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.was_kept == 0 && strstr(stats.keep_note, "life, rank 0 has died: nothing was kept") != NULL);
+  kill_and_reap(keeper_of("life"));
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(strstr(stats.keep_note, "if the trainer dies too, nothing is kept") != NULL);
+  run_steps(handle, &job, 0, 2); /* training goes on */
+  EXPECT(zf_close(handle), ZF_OK);
+  zf_runtime* again = NULL; /* its socket is removed here */
+  open_job(&job, "life", &again);
+  EXPECT(zf_close(again), ZF_OK);
+  expect_nothing_kept();
+}
+
+/* ---- refusals: nothing is changed by any of them ---- */
+
+static int refusals;
+
+static void refused(const zf_options* options, const zf_group* groups, size_t count, zf_status status,
+                    const char* why) {
+  zf_runtime* handle = NULL;
+  EXPECT(zf_open(options, groups, count, &handle), status);
+  expect_error(why);
+  CHECK(handle == NULL);
+  ++refusals;
+}
+
+static void other_layouts_are_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "life");
+  trainer_dies("life", 2);
+  keep_groups(&job, groups);
+  refused(&options, groups, 2, ZF_ERROR_STATE, "it has 3 groups, and not 2");
+  groups[1].elements = 14;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "group 1 has 13 elements, and not 14");
+  keep_groups(&job, groups);
+  groups[2].state_format = ZF_STATE_BF16;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "group 2 has the state format fp32, and not bf16");
+  keep_groups(&job, groups);
+  groups[0].grad_type = ZF_F16;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "group 0 has other types");
+  keep_groups(&job, groups);
+  groups[0].grad_buffers = 1;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "group 0 has other types, outputs, buffers");
+  keep_groups(&job, groups);
+  groups[2].first_element = 7;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "or element numbers");
+  keep_groups(&job, groups);
+  options.chunk_bytes = 131072;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "chunks");
+  options = keep_options(&job, "life");
+  options.note_bytes = 8;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "its note has 16 bytes, and not 8");
+  int cpus[MAX_CPUS];
+  if (allowed_cpus(cpus) > 1) {
+    options = keep_options(&job, "life");
+    options.plan_path = write_plan(PLAN_SHARED, NULL);
+    refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "of the optimizer, and not");
+  }
+  expect_kept_at("life", 2);
+  expect_nothing_kept();
+}
+
+static void other_rank_is_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "life");
+  trainer_dies("life", 2);
+  keep_groups(&job, groups);
+  options.plan_path = NULL;
+  options.rank = 1;
+  CHECK(setenv("ZF_TUNE", "off", 1) == 0); /* then any rank will do */
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "life is kept for rank 0, and not for rank 1");
+  CHECK(unsetenv("ZF_TUNE") == 0);
+  expect_kept_at("life", 2);
+  expect_nothing_kept();
+}
+
+static void name_in_use_is_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  const zf_options options = keep_options(&job, "life");
+  zf_runtime* handle = NULL;
+  keep_groups(&job, groups);
+  run_steps(handle, &job, open_job(&job, "life", &handle), 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_BUSY, "close its handle first");
+  const pid_t other = fork();
+  CHECK(other >= 0);
+  if (other == 0) {
+    refused(&options, groups, KEPT_GROUPS, ZF_ERROR_BUSY, "is in use by process");
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(other, &status, 0) == other && status == 0);
+  ++refusals;
+  run_steps(handle, &job, 0, 2);
+  EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+}
+
+static void malformed_options_are_refused(void) {
+  static const char* const names[] = {"",
+                                      "a/b",
+                                      ".hidden",
+                                      "with space",
+                                      "-x",
+                                      "caf\xc3\xa9",
+                                      "a2345678901234567890123456789012345678901234567890123456789012345"};
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "life");
+  keep_groups(&job, groups);
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    options.keep = names[i];
+    refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "is no name to keep an arena under");
+  }
+  options = keep_options(&job, "life");
+  options.keep_s = -1;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "keep_s is -1");
+  options.keep_s = 2592001;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "keep_s is 2592001");
+  options = keep_options(&job, NULL);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "keep is NULL");
+  options.note_bytes = 0;
+  options.keep_s = 5;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "keep is NULL");
+  options = keep_options(&job, "life");
+  options.note_bytes = (UINT64_C(1) << 30) + 1;
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "is too large");
+  expect_nothing_kept();
+}
+
+static void notes_without_a_step_are_refused(void) {
+  uint64_t note[2] = {1, 2};
+  uint64_t step = 0;
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  zf_runtime* handle = NULL;
+  open_job(&job, "life", &handle);
+  args.work = ZF_NORM;
+  args.note = note;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  expect_error("a note goes with a ZF_STEP alone");
+  EXPECT(zf_get_note(handle, note, 8, &step), ZF_ERROR_USAGE);
+  expect_error("the note has 16 bytes, and not 8");
+  EXPECT(zf_close(handle), ZF_OK);
+  handle = open_one(PLAN_SPLIT, 10);
+  const zf_scalars scalars = made_scalars(0, 1);
+  args.work = ZF_STEP;
+  args.scalars = &scalars;
+  args.scalar_count = 1;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  expect_error("zf_options.note_bytes says its size");
+  EXPECT(zf_close(handle), ZF_OK);
+  refusals += 3;
+  expect_nothing_kept();
+}
+
+static void folders_of_others_are_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  const zf_options options = keep_options(&job, "life");
+  const char* const folder = getenv("ZF_KEEP_FOLDER");
+  keep_groups(&job, groups);
+  CHECK(mkdir(folder, 0755) == 0 && chmod(folder, 0755) == 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "and has mode 755; it must be yours alone");
+  CHECK(chmod(folder, 0700) == 0);
+  if (getuid() == 0) {
+    CHECK(chown(folder, 12345, 12345) == 0);
+    refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "belongs to user 12345");
+    CHECK(chown(folder, 0, 0) == 0);
+  }
+  CHECK(rmdir(folder) == 0 && symlink("/tmp", folder) == 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_SYSTEM, "cannot open the folder");
+  CHECK(unlink(folder) == 0);
+  char path[200] = "/dev/shm/";
+  memset(path + 9, 'a', 110);
+  CHECK(setenv("ZF_KEEP_FOLDER", path, 1) == 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "is too long for a socket");
+  CHECK(setenv("ZF_KEEP_FOLDER", "/proc/none", 1) == 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_SYSTEM, "cannot make the folder /proc/none");
+  use_own_keep_folder();
+  expect_nothing_kept();
+}
+
+/* A socket of another user is none to be asked. */
+static void socket_of_another_user_is_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  const zf_options options = keep_options(&job, "life");
+  struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ""};
+  keep_groups(&job, groups);
+  if (getuid() != 0) return;
+  CHECK(mkdir(getenv("ZF_KEEP_FOLDER"), 0700) == 0);
+  snprintf(address.sun_path, sizeof address.sun_path, "%s/life.0", getenv("ZF_KEEP_FOLDER"));
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  CHECK(listener >= 0 && bind(listener, (const struct sockaddr*)&address, sizeof address) == 0);
+  CHECK(seteuid(12345) == 0 && listen(listener, 1) == 0 && seteuid(0) == 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "user 12345 listens at");
+  close(listener);
+  CHECK(unlink(address.sun_path) == 0 && rmdir(getenv("ZF_KEEP_FOLDER")) == 0);
+}
+
+/* A trainer that dies while it reads a state into the arena leaves one that is neither old nor new. */
+static void half_written_state_is_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  const zf_options options = keep_options(&job, "life");
+  keep_groups(&job, groups);
+  const pid_t trainer = fork();
+  CHECK(trainer >= 0);
+  if (trainer == 0) {
+    zf_runtime* handle = NULL;
+    open_job(&job, "life", &handle);
+    run_steps(handle, &job, 0, 1);
+    signal(SIGBUS, SIG_DFL); /* what is behind the end of the file cannot be read */
+    const int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+    CHECK(file >= 0 && ftruncate(file, 4096) == 0);
+    const float* const values = mmap(NULL, 100 * 4096, PROT_READ, MAP_SHARED, file, 0);
+    CHECK(values != MAP_FAILED);
+    zf_write_state(handle, 0, ZF_PARAMS, 0, 90001, values);
+    _exit(1);
+  }
+  int status = 0;
+  CHECK(waitpid(trainer, &status, 0) == trainer && WIFSIGNALED(status));
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "is neither old nor new");
+  kill_and_reap(keeper_of("life"));
+  zf_runtime* handle = NULL;
+  open_job(&job, "life", &handle);
+  EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+}
+
+static void another_release_is_refused(void) {
+  zf_group groups[KEPT_GROUPS];
+  const zf_options options = keep_options(&job, "life");
+  keep_groups(&job, groups);
+  const pid_t trainer = fork();
+  CHECK(trainer >= 0);
+  if (trainer == 0) {
+    zf_runtime* handle = NULL;
+    run_steps(handle, &job, open_job(&job, "life", &handle), 1);
+    char line[512];
+    char* arena = NULL;
+    FILE* const maps = fopen("/proc/self/maps", "re");
+    CHECK(maps != NULL);
+    while (arena == NULL && fgets(line, sizeof line, maps) != NULL) {
+      if (strstr(line, "memfd:zf-arena") != NULL) arena = (char*)(uintptr_t)strtoull(line, NULL, 16);
+    }
+    CHECK(arena != NULL && memcmp(arena, "ZFARENA", 8) == 0);
+    ++*(uint32_t*)(void*)(arena + 8);
+    raise(SIGKILL);
+  }
+  CHECK(waitpid(trainer, NULL, 0) == trainer);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "is of another release");
+  kill_and_reap(keeper_of("life"));
+  zf_runtime* handle = NULL;
+  open_job(&job, "life", &handle);
+  EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+}
+
+/* A zf_open that fails leaves nothing behind, and a kept state as it was. */
+static void failed_open_changes_nothing(void) {
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "life");
+  zf_runtime* handle = NULL;
+  keep_groups(&job, groups);
+  options.start_timeout_ms = 1;
+  options.huge_pages = ZF_NO;
+  const zf_status status = zf_open(&options, groups, KEPT_GROUPS, &handle);
+  CHECK(status == ZF_TIMEOUT || status == ZF_OK);
+  if (status == ZF_OK) EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+  trainer_dies("life", 2);
+  const zf_status again = zf_open(&options, groups, KEPT_GROUPS, &handle);
+  CHECK(again == ZF_TIMEOUT || again == ZF_OK);
+  if (again == ZF_OK) EXPECT(zf_close(handle), ZF_OK);
+  if (again == ZF_TIMEOUT) expect_kept_at("life", 2);
+  expect_nothing_kept();
+}
+
+int main(void) {
+  job.plan = write_plan(PLAN_SPLIT, NULL);
+  use_own_keep_folder();
+  for (job.state_format = ZF_STATE_FP32; job.state_format <= ZF_STATE_BF16_SPLIT; ++job.state_format) {
+    state_outlives_its_trainer();
+  }
+  job.state_format = ZF_STATE_FP32;
+  state_outlives_many_trainers();
+  closed_handle_keeps_nothing();
+  keeper_is_nobodys_and_sleeps();
+  kept_state_ends_in_time();
+  terminated_keeper_leaves_nothing();
+  keeper_is_all_that_must_live();
+  other_layouts_are_refused();
+  other_rank_is_refused();
+  name_in_use_is_refused();
+  malformed_options_are_refused();
+  notes_without_a_step_are_refused();
+  folders_of_others_are_refused();
+  socket_of_another_user_is_refused();
+  half_written_state_is_refused();
+  another_release_is_refused();
+  failed_open_changes_nothing();
+  printf("%d refusals\n", refusals);
+  CHECK(count_children() == 0);
+  return 0;
+}
