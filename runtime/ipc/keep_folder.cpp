@@ -25,6 +25,12 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+bool is_keep_name(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestName && is_letter_or_digit(name.front()) &&
+         std::ranges::all_of(
+             name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
+}
+
 /// Opens the folder, which must be this user's alone. Returns an invalid descriptor if it went meanwhile.
 FileDescriptor open_folder(const std::filesystem::path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
@@ -57,7 +63,7 @@ std::optional<KeepName> parse(const std::string& file) {
   KeepName found = {.name = file.substr(0, dot), .rank = 0};
   const char* const end = file.data() + file.size();
   const auto [stop, error] = std::from_chars(file.data() + dot + 1, end, found.rank);
-  if (error != std::errc() || stop != end || found.name.empty()) return std::nullopt;
+  if (error != std::errc() || stop != end || found.rank < 0 || !is_keep_name(found.name)) return std::nullopt;
   return found;
 }
 
@@ -66,10 +72,7 @@ std::optional<KeepName> parse(const std::string& file) {
 std::string print(const KeepName& name) { return format_text("{}, rank {}", name.name, name.rank); }
 
 void check_keep_name(std::string_view name) {
-  const bool fits = !name.empty() && name.size() <= kLongestName && is_letter_or_digit(name.front());
-  if (fits && std::ranges::all_of(
-                  name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; }))
-    return;
+  if (is_keep_name(name)) return;
   throw Error(
       Exit::usage, format_text("\"{}\" is no name to keep an arena under", name),
       "use 1 to 64 letters, digits, \"-\", \"_\" and \".\", with a letter or a digit at the beginning");

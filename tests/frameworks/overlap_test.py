@@ -53,6 +53,10 @@ class Overlap(FrameworkTest):
         """Costs 15 s: clipped or not, read, written and killed before step()."""
         self.run_cases("speculation_cases")
 
+    def test_what_a_killed_trainer_leaves_is_gone_on_with(self):
+        """Costs 15 s: kills of trainers in waiting and exact modes, and what is refused."""
+        self.run_cases("keep_cases")
+
     def test_with_steps_that_begin_in_backward_nothing_else_changes(self):
         """Costs 15 s: cases of mode exact."""
         self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_ends_cases", "rare_cases",
@@ -94,6 +98,10 @@ class Overlap(FrameworkTest):
     def test_50_programs_of_fsdp2_and_200_kills_change_no_bit(self):
         """The short form has 3 and 10."""
         self.run_cases("fsdp_cases.Long", timeout=3500, ZF_PROGRAMS="50", ZF_KILLS="200")
+
+    def test_700_kills_of_trainers_change_no_bit(self):
+        """Costs 300 s."""
+        self.run_cases("keep_cases.Keep.test_kills_of_the_trainer_change_no_bit", timeout=3500, ZF_KILLS="100")
 
     def test_2000_interrupts_and_all_lines(self):
         """The short form is the one above."""

@@ -110,6 +110,7 @@ class Handle:
         self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
         self._buffers = 0  # memory objects that are alive
         self._closing = False
+        self.keeps = bool(options.keep)  # the memory may outlive the process
         self._shares_cpus = False  # see TorchThreads.follow()
         self._owner = os.getpid()
         cpus = os.sched_getaffinity(0)
@@ -195,5 +196,7 @@ class Handle:
         check(self._library.zf_close(pointer))
 
     def __del__(self) -> None:
-        if getattr(self, "_pointer", None) is not None and not self.is_forked:
+        if getattr(self, "_pointer", None) is None or self.is_forked:
+            return
+        if not (self.keeps and sys.is_finalizing()):  # a program that ends without close() leaves it
             self._library.zf_close(self._pointer)

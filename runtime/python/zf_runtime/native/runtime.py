@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..errors import ZfTimeout
-from . import abi, checks
+from . import abi, checks, keeping
 from .group import Group, as_numpy, as_tensor, element_type, grads_buffer, moments_kind
 from .handle import Handle, Stats
 from .library import check, library
@@ -49,6 +49,10 @@ class Runtime:
     narrow: the same choices. If `zf-tune exec` started the process on its whole home, its threads get the training
     CPUs until close(). If torch is imported then and still has the number of threads that exec set, that number
     follows, too.
+    keep: a name; None: nothing is kept. If the process ends without close(), its memory is kept for keep_s seconds
+    (None: 600), and the next Runtime of the same user with the same name, rank and groups goes on from the last
+    step: see stats().was_kept and note(). `with` does not close it when an exception leaves the block.
+    note_bytes: the size of the notes of submit().
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
     until close(). They keep the memory alive: after close() they hold the last values, and nothing reads what is
@@ -64,7 +68,8 @@ class Runtime:
                  groups: Sequence[Group] = (), *, spin_us: int | None = None,
                  start_timeout: float | None = None, close_timeout: float | None = None,
                  max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "try",
-                 lock_memory: str = "no", narrow: str = "try", restart_window_s: int | None = None):
+                 lock_memory: str = "no", narrow: str = "try", restart_window_s: int | None = None,
+                 keep: str | None = None, keep_s: int | None = None, note_bytes: int = 0):
         options = abi.sized(
             abi.Options, abi_version=abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
             rank=checks.option("rank", rank, checks.INT32_MAX, -1),
@@ -73,15 +78,19 @@ class Runtime:
             close_timeout_ms=_milliseconds("close_timeout", close_timeout), max_restarts=_restarts(max_restarts),
             chunk_bytes=checks.option("chunk_bytes", chunk_bytes, checks.UINT64_MAX, 0),
             huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory),
-            narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s))
+            narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s),
+            **keeping.options(keep, keep_s, note_bytes))
         described = (abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
+        self._note_bytes = note_bytes
         self._handle = Handle(options, described)
 
     def __enter__(self) -> Runtime:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._handle.keeps:
+            return
         try:
             self.close()
         except Exception:
@@ -180,15 +189,21 @@ class Runtime:
                                            count, floats))
 
     def submit(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
-               scalars_of: Sequence[int] | None = None) -> int:
+               scalars_of: Sequence[int] | None = None, note: bytes | None = None) -> int:
         """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
 
         scalars: the factors of the step, with its number: one for all groups, or a list. scalars_of: for each group
         the index of its scalars; None: one for each. adam_scalars() computes them.
         buffer: which gradients, 0 or 1.
         groups and scalars_of may be an array("I"), which takes the least time.
+        note: at most note_bytes bytes that belong to this step; note() returns them, filled up with zeros.
         Raises ZfBusy if a group's last submission with this buffer is not done; then nothing is submitted."""
-        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP)
+        if note is None:
+            return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP)
+        if len(note) > self._note_bytes:
+            raise ValueError(f"the note has {len(note)} bytes; note_bytes is {self._note_bytes}")
+        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP, note=note.ljust(self._note_bytes,
+                                                                                                   b"\0"))
 
     def speculate(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
                   scalars_of: Sequence[int] | None = None) -> int:
@@ -203,11 +218,12 @@ class Runtime:
         return self._submit(groups, buffer, work=abi.TAKE_BACK)
 
     def _submit_scalars(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None, buffer: int,
-                        scalars_of: Sequence[int] | None, work: int) -> int:
+                        scalars_of: Sequence[int] | None, work: int, note: bytes | None = None) -> int:
         given = [scalars] if isinstance(scalars, Scalars) else scalars
         fields: dict[str, Any] = {
             "scalars": (abi.Scalars * len(given))(*(abi.Scalars(*members) for members in given)),
-            "scalar_count": len(given), "scalars_size": ctypes.sizeof(abi.Scalars)}
+            "scalar_count": len(given), "scalars_size": ctypes.sizeof(abi.Scalars),
+            "note": ctypes.cast(ctypes.c_char_p(note), ctypes.c_void_p)}
         if scalars_of is not None:
             wanted = len(self._groups if groups is None else groups)
             if len(scalars_of) != wanted:
@@ -265,6 +281,12 @@ class Runtime:
         check(library().zf_norm(self._handle.pointer, self._index(group), grads_buffer(buffer),
                                 ctypes.byref(total), ctypes.byref(finite)))
         return Norm(total.value, bool(finite.value))
+
+    def note(self) -> tuple[int, bytes] | None:
+        """Returns the note of the last submit() that had one, behind the number of its step. None: there is none."""
+        memory, step = ctypes.create_string_buffer(max(1, self._note_bytes)), ctypes.c_uint64()
+        check(library().zf_get_note(self._handle.pointer, memory, self._note_bytes, ctypes.byref(step)))
+        return (step.value, memory.raw[:self._note_bytes]) if step.value else None
 
     def step(self, group: int) -> int:
         """Returns the number of the group's last step; 0 before the first. Raises ZfBusy while submitted work is not

@@ -18,6 +18,7 @@ from ..native import planned
 from .clips import Clips
 from .engine import Engine
 from .in_place.engine import InPlaceEngine
+from .overlap.kept import Kept, keep_name
 from .tensors import clipping, formats
 
 if TYPE_CHECKING:
@@ -174,6 +175,10 @@ class AdamW(_OnHost, torch.optim.AdamW):
         speculate: With overlap="exact" and a process: a parameter's step begins in backward, as soon as its gradient
             has come, as if nothing were clipped. If step() finds that wrong, it takes the step back and does it again:
             the bits are the same. It costs 2.25 bytes a parameter of the host's memory.
+        keep: A name, with overlap="off" or "exact"; None: that of ZF_KEEP, if it is set. The step has a process. If the
+            program ends without close(), masters and moments are kept for runtime_options["keep_s"] seconds (600),
+            and the next AdamW of the same user, name and parameters goes on from the last step, bit for bit: it gives
+            the parameters their values, and `kept` says what was found. One rank only. docs/recovery.md has a loop.
         plan: Path of the plan for the process. None: that of ZF_PLAN.
         rank: Rank in the plan. None: that of the launcher.
         runtime_options: More keywords of Runtime for the process.
@@ -185,7 +190,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
                  weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, state: str | None = None, seed: int = 0, overlap: str = "off",
-                 clip_grad_norm: float | None = None, speculate: bool = False,
+                 clip_grad_norm: float | None = None, speculate: bool = False, keep: str | None = None,
                  plan: str | os.PathLike[str] | None = None, rank: int | None = None,
                  runtime_options: dict[str, Any] | None = None):
         planned.check_overlap(overlap, plan)
@@ -199,11 +204,12 @@ class AdamW(_OnHost, torch.optim.AdamW):
                           f"{state!r}")
         if not isinstance(params, torch.Tensor):
             params = [_listed(each) for each in params]
-        if overlap == "late" or (overlap != "backward" and _has_gpu(params)) or (
+        name = keep_name(keep, overlap)
+        if name is not None or overlap == "late" or (overlap != "backward" and _has_gpu(params)) or (
                 overlap == "exact" and (runtime_options is not None or planned.has_own_pool(plan))):
             from .overlap.arena import options_for
 
-            self._options = options_for(runtime_options or {}, plan, rank)
+            self._options = options_for(runtime_options or {}, plan, rank, name)
             formats.check(state)
         else:
             formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
@@ -243,6 +249,27 @@ class AdamW(_OnHost, torch.optim.AdamW):
         return mode
 
     @property
+    def kept(self) -> Kept | None:
+        """What was found of a program that had ended, with keep=: how many steps it had done, and its note. None: the
+        optimizer began anew. It stays as it was when the optimizer was made."""
+        return getattr(self._engine, "kept", None)
+
+    @property
+    def note(self) -> bytes:
+        """What the program needs besides to go on after the next step, such as its place in the data; with keep=. It
+        counts together with that step, and `kept` has it then. At most runtime_options["note_bytes"] bytes (65,536).
+        Set it before each step()."""
+        return getattr(self._engine, "note", b"")
+
+    @note.setter
+    def note(self, note: bytes) -> None:
+        room = getattr(self._engine, "note_bytes", 0)
+        if len(note) > room:
+            raise ZfError(f"the note has {len(note)} bytes, and there is room for {room}: "
+                          + ("raise note_bytes of runtime_options=" if room else "it needs keep="))
+        self._engine.note = bytes(note)  # type: ignore[attr-defined]
+
+    @property
     def memory_note(self) -> str:
         """Why memory is not placed or pinned as it should be; "" if it is."""
         return self._engine.memory_note
@@ -276,6 +303,8 @@ class AdamW(_OnHost, torch.optim.AdamW):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and (self._options or {}).get("keep") is not None:
+            return  # the next program goes on
         try:
             self.close()
         except Exception:
@@ -296,6 +325,9 @@ class Adam(_OnHost, torch.optim.Adam):
         formats.check(state, amsgrad=amsgrad, capturable=capturable, differentiable=differentiable)
         clipping.check_max_norm(clip_grad_norm)
         _check_fused(fused, foreach, differentiable)
+        if os.environ.get("ZF_KEEP"):
+            raise ZfError("ZF_KEEP is set, and Adam steps in place: the memory is the job's own, and ends with it. Use "
+                          "AdamW, or unset ZF_KEEP")
         self._max_norm = clip_grad_norm
         self._engine = InPlaceEngine(self, self._decoupled)
         more = {"decoupled_weight_decay": True} if decoupled_weight_decay else {}  # older torch does not have it

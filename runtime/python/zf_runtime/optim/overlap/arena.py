@@ -17,10 +17,10 @@ from ...native.cuda import HostRegistration
 from ...native.group import STATE_FORMATS, Group, piece_bytes
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars
-from ..tensors import formats
+from ..tensors import formats, others
 from ..tensors.eligibility import local_of
 from ..tensors.hashing import Kind, bits, kind
-from . import shards
+from . import kept, shards
 
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
@@ -82,8 +82,8 @@ class Place:
             self.is_large = True
             self.ends = [*range(piece, self.shape.elements, piece), self.shape.elements]
 
-    def attach(self, runtime: Runtime, count: torch.Tensor) -> None:
-        """Takes the views, and the parameter's value into them."""
+    def attach(self, runtime: Runtime, count: torch.Tensor, *, is_kept: bool = False) -> None:
+        """Takes the views, and the parameter's value into them; or gives the parameter the value that was kept."""
         param = self.local
 
         def view(kind: int) -> torch.Tensor:
@@ -99,6 +99,10 @@ class Place:
         self.count = count  # the number of its last step
         self.is_shown = False
         self.entry: dict[str, Any] = {}
+        if is_kept:  # before anything compares it: a new model's value would count as written
+            param.detach().copy_(self.result)
+            others.raise_versions(self.tensors)
+            return
         (self.result if self._master is None else self._master).copy_(param.detach())
         if copy is not None and self._master is not None:
             copy.copy_(param.detach())
@@ -280,17 +284,43 @@ class Arena:
             max((place.shape.result_bytes for place in self.places), default=0))
         for place in self.places:
             place.cut(chunk_bytes)
-        self.runtime = Runtime(groups=[place.shape for place in self.places],
-                               **{**options, "chunk_bytes": chunk_bytes})
+        options = {**options, "chunk_bytes": chunk_bytes}
+        self.keeps = options.get("keep") is not None
+        if self.keeps:
+            self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
+            options["note_bytes"] = kept.size_of(len(self.places), self.note_bytes)
+        self.runtime = Runtime(groups=[place.shape for place in self.places], **options)
+        self.kept: kept.Kept | None = None  #: what another process had left
         try:
+            was_kept = self.runtime.stats().was_kept
+            note = self.runtime.note() if was_kept else None
+            if note is not None:
+                self.kept = kept.take(note[1], self.counts)
             for place in self.places:
-                place.attach(self.runtime, self.counts[place.index])
+                place.attach(self.runtime, self.counts[place.index], is_kept=note is not None)
+                if was_kept and note is None:  # it had ended before its first step
+                    place.reset()
         except BaseException:
             self.runtime.close()
             raise
         # A program that is all CPU gets no CUDA context from us.
         if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
             self.registration = HostRegistration(array for place in self.places for array in place.arrays)
+
+    def noted(self, counted: torch.Tensor, note: bytes | None) -> bytes | None:
+        """Returns what goes with a step after which the parameters of these indexes count one more. None: nothing is
+        kept."""
+        if not self.keeps:
+            return None
+        counts = self.counts.clone()
+        counts[counted] += 1
+        return kept.noted(counts, note or b"")
+
+    def refuse_successor(self) -> None:
+        """Raises ZfError if no other arena can take the place of this one."""
+        if self.keeps:
+            raise ZfError("with keep= no parameter can join, or change its shape or type, after the optimizer is made: "
+                          "let all that will be trained require gradients before")
 
     @property
     def memory_note(self) -> str:
@@ -326,14 +356,19 @@ class Arena:
             return {}
 
 
-def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank: int | None) -> dict[str, Any]:
+def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank: int | None,
+                keep: str | None) -> dict[str, Any]:
     """Returns the keywords for Runtime. Raises TypeError if `given` has one that the optimizer sets itself."""
-    for name in ("plan", "rank"):
+    for name in ("plan", "rank", "keep"):
         if name in given:
             raise TypeError(f"runtime_options has {name!r}, which is an argument of AdamW: give it there")
     if "groups" in given:
         raise TypeError("runtime_options has 'groups'; the optimizer makes them: give parameters and param_groups")
-    return {**given, "plan": plan, "rank": rank}
+    if keep is None:
+        for name in ("keep_s", "note_bytes"):
+            if name in given:
+                raise TypeError(f"runtime_options has {name!r}, which needs keep= of AdamW")
+    return {**given, "plan": plan, "rank": rank, **({} if keep is None else {"keep": keep})}
 
 
 def first_numbers(param_groups: Sequence[dict[str, Any]]) -> list[tuple[torch.Tensor, dict[str, Any], int]]:

@@ -25,6 +25,7 @@ from . import compiled, ddp_hook
 from .arena import Arena, Place, first_numbers
 from .gates import Order
 from .gradients import Copied
+from .kept import Kept
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads, are_seen
 from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
@@ -68,6 +69,8 @@ class OverlapEngine(Stated):
         self._was_asked = False  # for the norm, since the last step
         self._said: set[str] = set()
         self._is_closed = False
+        self.kept: Kept | None = None  # see AdamW.kept, ...
+        self.note = b""  # ... and AdamW.note
         self._is_on_gpu = False
 
     @property
@@ -98,6 +101,7 @@ class OverlapEngine(Stated):
             copied = weakref.WeakMethod(self._copied)
             live.gradients.on_copied = lambda copies: (method := copied()) and method(copies)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals, self._reads)
+        finalizer.atexit = not live.arena.keeps  # a program that ends without close() leaves it
         if live.refusal:
             self._say(f"no step begins in backward, since its log has no memory: {live.refusal}")
         if before is not None:
@@ -114,8 +118,10 @@ class OverlapEngine(Stated):
             compiled.tell(self)
             self._listen(live.arena)
         self._is_on_gpu = any(device.type == "cuda" for device in self._devices)
+        self.kept = live.arena.kept
         self.opened, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
         others.remember(self)
+        self._show_kept(live)
         if before is not None:
             for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
                 old = before.arena.of.get(place.param)
@@ -125,6 +131,12 @@ class OverlapEngine(Stated):
             assert last is not None
             last.detach()
             before.close(keeps=False)
+
+    def _show_kept(self, opened: Opened) -> None:
+        """Shows the state that another process had left: else it is not in a state_dict() before the next step."""
+        for place in opened.arena.places if opened.arena.kept is not None else ():
+            if place.count > 0:
+                show(place, self._optimizer.state)
 
     def _listen(self, arena: Arena) -> None:
         """Lets each parameter tell of its gradients."""
@@ -155,6 +167,11 @@ class OverlapEngine(Stated):
     @property
     def runtime(self) -> Runtime:
         return self._require().arena.runtime
+
+    @property
+    def note_bytes(self) -> int:
+        arena = self._require().arena
+        return arena.note_bytes if arena.keeps else 0
 
     @property
     def memory_note(self) -> str:
@@ -371,6 +388,7 @@ class OverlapEngine(Stated):
         live = [each for each in every if each[0].grad is not None]
         of = self._require().arena.of
         if any(param not in of or of[param].kind != hashing.kind(local_of(param)) for param, _, _ in live):
+            self._require().arena.refuse_successor()
             self._open([each for each in every if each[0].grad is not None or each[0].requires_grad or each[0] in of])
             of = self._require().arena.of
         for group in self._optimizer.param_groups:
@@ -422,7 +440,7 @@ class OverlapEngine(Stated):
             indexes = (place.index for share in shares for place in share.places)
             is_kept = live.speculation.is_kept({index: factors[kind] for index, kind in zip(indexes, scalars_of)})
         turn = Turn(self._turns + 1, shares, live.buffer, factors, scalars_of, sources, live.overlap.readers(),
-                    is_late=self._mode == "late")
+                    is_late=self._mode == "late", note=self.note)
         self._turns += 1
         live.buffer ^= int(self._mode == "late")  # before an interrupt can come: the step reads the other one
         if self._mode == "exact":  # first, so that an interrupt leaves no step that is not waited for

@@ -48,10 +48,10 @@ class Turn(Followed):
 
     def __init__(self, number: int, shares: list[Share], buffer: int, scalars: list[Scalars],
                  scalars_of: list[int], sources: list[Event], readers: dict[torch.device, Event], *,
-                 is_late: bool):
+                 is_late: bool, note: bytes | None):
         """scalars, scalars_of: as in Runtime.submit(), for the places of all shares in their order. After the events
         `sources` the gradients are in the arena. After the events `readers` none reads the old parameters. is_late:
-        nothing is sent before `publishing` is set."""
+        nothing is sent before `publishing` is set. note: what the program notes with the step."""
         super().__init__()
         self.number = number
         self.is_alone = _is_alone()
@@ -60,7 +60,7 @@ class Turn(Followed):
         self.share_of = {id(place): share for share in shares for place in share.places}
         self.last_of = {share.device: share for share in shares}  # sent last, by the stream of the device
         self.buffer, self.scalars, self.scalars_of = buffer, scalars, scalars_of
-        self.sources, self.readers = sources, readers
+        self.sources, self.readers, self.note = sources, readers, note
         self.submitted, self.publishing = Latch(), Latch()
         self.was_submitted = False
         self.is_released = False  # no parameter needs a wait any more: see Overlap._release()
@@ -101,9 +101,11 @@ class Sender(Follower[Turn]):
             event.synchronize()
         began = time.perf_counter_ns()
         runtime = self._arena.runtime
-        ticket = runtime.submit(turn.scalars, [place.index for place in turn.places], buffer=turn.buffer,
-                                scalars_of=turn.scalars_of)
-        self._arena.counts[torch.tensor([place.index for place in turn.places], device="cpu")] += 1
+        indexes = [place.index for place in turn.places]
+        counted = torch.tensor(indexes, device="cpu")
+        ticket = runtime.submit(turn.scalars, indexes, buffer=turn.buffer, scalars_of=turn.scalars_of,
+                                note=self._arena.noted(counted, turn.note))
+        self._arena.counts[counted] += 1
         self._arena.begun.clear()  # the submission has decided them
         turn.was_submitted = True
         turn.submitted.set()

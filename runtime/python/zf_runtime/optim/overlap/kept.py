@@ -1,0 +1,51 @@
+"""What a step notes beside it in the arena: how often each parameter was stepped, and the program's own bytes."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Any, NamedTuple
+
+import torch
+
+from ...errors import ZfError
+
+NOTE_BYTES = 1 << 16  # of the program, unless it says otherwise
+_LENGTH = struct.Struct("<Q")
+
+
+class Kept(NamedTuple):
+    """What an optimizer has found of a process that had ended."""
+
+    step: int  #: how often a parameter was stepped, at most
+    note: bytes  #: AdamW.note as it was at the last step
+
+
+def keep_name(keep: str | None, overlap: str) -> str | None:
+    """Returns the name to keep an arena under: that of the argument, else of ZF_KEEP. Raises ZfError if the mode has
+    nothing that can be kept."""
+    name = os.environ.get("ZF_KEEP") or None if keep is None else keep
+    if name is None or overlap in ("off", "exact"):
+        return name
+    why = ("steps in place: the memory is the job's own, and ends with it" if overlap == "backward" else
+           "gives the model parameters that are one step older than what is kept")
+    raise ZfError(f"keep={name!r} with overlap={overlap!r}, which {why}: use overlap=\"exact\" or \"off\"")
+
+
+def noted(counts: torch.Tensor, note: bytes) -> bytes:
+    """Returns the note of a step."""
+    numbers: bytes = counts.numpy().tobytes()
+    return _LENGTH.pack(len(note)) + numbers + note
+
+
+def size_of(parameters: int, note_bytes: int) -> int:
+    """Returns the room that noted() needs."""
+    return _LENGTH.size + 4 * parameters + note_bytes
+
+
+def take(raw: Any, counts: torch.Tensor) -> Kept:
+    """Fills `counts` from a note, and returns what is there for the program."""
+    length, = _LENGTH.unpack_from(raw)
+    begin = _LENGTH.size + 4 * len(counts)
+    counts.copy_(torch.frombuffer(bytearray(raw[_LENGTH.size:begin]), dtype=torch.float32))
+    return Kept(int(counts.max()), bytes(raw[begin:begin + length]))
