@@ -33,6 +33,7 @@ std::vector<Command> all_commands() {
       zf::check_command(),   zf::exec_command(),   zf::export_command(), zf::doctor_command(),
       zf::verify_command(),  zf::record_command(), zf::trial_command(),  zf::bench_command(),
       zf::publish_command(), zf::fit_command(),    zf::where_command(),  zf::survey_command(),
+      zf::kept_command(),
   };
 }
 

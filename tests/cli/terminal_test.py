@@ -54,6 +54,7 @@ class Terminal(TerminalTest):
             "publish": [(DONE, ("publish", "--plans", "plans", "--to", "run/1.json"))],
             "survey": [(DONE, ("survey", "add", "nodes", "--name", "n1", "--no-bandwidth")),
                        (DONE, ("survey", "nodes")), (STALE, ("survey", "nodes", "--nodes", "n[1-30],m[1-9]"))],
+            "kept": [(DONE, ("kept",))],
             "where": [(DONE, ("where", "--rank", "0", "--ranks", "1"))],
         }
 

@@ -30,5 +30,6 @@ Command bench_command();
 Command publish_command();
 Command where_command();
 Command survey_command();
+Command kept_command();
 
 }  // namespace zf

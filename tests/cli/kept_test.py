@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""zf-tune kept: lists what is kept of trainers that have ended, and frees it."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, USAGE, clean_environment
+
+FOLDER = f"/dev/shm/zf-kept-test-{os.getpid()}"
+LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(pathlib.Path(BINARY).parents[1] / "lib/libzf_runtime.so"))
+# ZF_TUNE=off needs no plan, and any rank will do.
+TRAINER = """
+import sys, time
+from zf_runtime import Group, Runtime, adam_scalars
+runtime = Runtime(rank=int(sys.argv[2]), groups=[Group(elements=1000)], keep=sys.argv[1], keep_s=60)
+for step in range(1, 4):
+    runtime.wait(runtime.submit(adam_scalars(step, lr=1e-3)))
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+class Kept(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(self.assert_nothing_left)
+
+    def environment(self):
+        return clean_environment(ZF_KEEP_FOLDER=FOLDER, ZF_TUNE="off", ZF_RUNTIME_LIBRARY=LIBRARY,
+                                 PYTHONPATH=str(SOURCE / "runtime/python"))
+
+    def tune(self, *words, code=DONE):
+        done = subprocess.run([BINARY, "kept", *words], env=self.environment(), capture_output=True, text=True,
+                              timeout=30, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout if code == DONE else done.stderr
+
+    def assert_nothing_left(self):
+        self.assertEqual(self.tune(), f"nothing is kept in {FOLDER}\n")
+        self.assertEqual(json.loads(self.tune("--format", "json")), [])
+        self.assertFalse(os.path.exists(FOLDER))
+
+    def trainer(self, name, rank):
+        process = subprocess.Popen([sys.executable, "-c", TRAINER, name, str(rank)], env=self.environment(),
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.assertEqual(process.stdout.readline(), "open\n")
+        return process
+
+    def kill(self, process):
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def test_what_is_kept_is_listed_and_freed(self):
+        first, second = self.trainer("run7", 0), self.trainer("run7", 1)
+        try:
+            lines = self.tune().splitlines()
+            self.assertRegex(lines[0], rf"^run7, rank 0: step 3, \d+ bytes, in use by process {first.pid}$")
+            self.assertIn("run7, rank 0 is in use by process", self.tune("--drop", "run7", code=RUNTIME_ERROR))
+        finally:
+            self.kill(first)
+            self.kill(second)
+        time.sleep(0.2)
+        found = json.loads(self.tune("--format", "json"))
+        self.assertEqual([(one["name"], one["rank"], one["step"], one["trainer_pid"]) for one in found],
+                         [("run7", 0, 3, None), ("run7", 1, 3, None)])
+        self.assertTrue(all(50 <= one["left_s"] <= 60 and one["memory_bytes"] > 16000 for one in found), found)
+        self.assertRegex(self.tune(), r"run7, rank 1: step 3, \d+ bytes, [56]\d s left\n$")
+        self.assertIn("nothing is kept as \"run8\"", self.tune("--drop", "run8", code=USAGE))
+        self.assertEqual(self.tune("--drop", "run7"), "")
+
+    def test_what_a_dead_keeper_left_is_freed(self):
+        process = self.trainer("run7", 0)
+        keeper = json.loads(self.tune("--format", "json"))[0]["keeper_pid"]
+        os.kill(keeper, signal.SIGKILL)
+        self.kill(process)
+        self.assertEqual(self.tune(), f"nothing is kept in {FOLDER}\n")
+        self.assertEqual([path.name for path in pathlib.Path(FOLDER).iterdir()], ["run7.0"])
+        self.tune("--drop", "run7")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,122 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/format.hpp"
+#include "base/text.hpp"
+#include "commands/commands.hpp"
+#include "commands/shared_arguments.hpp"
+#include "commands/terminal.hpp"
+#include "ipc/keep_channel.hpp"
+#include "ipc/keep_folder.hpp"
+#include "os/environment.hpp"
+#include "os/standard_streams.hpp"
+#include "text/wrap.hpp"
+
+namespace zf {
+namespace {
+
+CommandSpec kept_spec() {
+  return {"kept",
+          "kept [--drop RUN] [--format text|json]",
+          "Lists the arenas of trainers that were opened with keep: name, rank, last step, size, and how "
+          "long the "
+          "arena of a trainer that has ended is kept yet. With --drop it frees one.",
+          {
+              {"drop", 0, "RUN", "free what is kept under this name, of all ranks (e.g. run7)"},
+              format_option(),
+          }};
+}
+
+struct Kept {
+  KeepName name;
+  KeepAnswer answer;
+};
+
+/// Returns what a keeper says; nothing if it has died.
+std::optional<Kept> find(const std::filesystem::path& folder, const KeepName& name, KeepRequest request) {
+  const auto channel = KeepChannel::connect(keep_socket(folder, name));
+  if (!channel) return std::nullopt;
+  return Kept{name, ask(*channel, request)};
+}
+
+std::string text_of(const Kept& kept) {
+  const std::string state = kept.answer.trainer != 0
+                                ? format_text("in use by process {}", kept.answer.trainer)
+                                : format_text("{} s left", kept.answer.left_ms / 1000);
+  return format_text("{}: step {}, {}, {}\n", print(kept.name), kept.answer.step,
+                     print_bytes(kept.answer.bytes), state);
+}
+
+/// The name needs no escapes: check_keep_name() allows none that do.
+std::string json_of(const Kept& kept) {
+  return format_text(
+      R"({{"name": "{}", "rank": {}, "step": {}, "memory_bytes": {}, "keeper_pid": {}, "trainer_pid": {}, )"
+      R"("left_s": {}}})",
+      kept.name.name, kept.name.rank, kept.answer.step, kept.answer.bytes, kept.answer.keeper,
+      kept.answer.trainer == 0 ? "null" : std::to_string(kept.answer.trainer),
+      kept.answer.trainer == 0 ? std::to_string(kept.answer.left_ms / 1000) : "null");
+}
+
+void print_list(const std::filesystem::path& folder, Format format) {
+  std::string text;
+  std::string json;
+  for (const KeepName& name : kept_names(folder)) {
+    const auto kept = find(folder, name, KeepRequest::status);
+    if (!kept) continue;
+    text += text_of(*kept);
+    json += (json.empty() ? "\n  " : ",\n  ") + json_of(*kept);
+  }
+  if (format == Format::json) return print_stdout("[{}{}]\n", json, json.empty() ? "" : "\n");
+  if (text.empty()) text = format_text("nothing is kept in {}\n", folder.string());
+  print_stdout("{}", wrapped(text, list_columns(STDOUT_FILENO)));
+}
+
+/// Frees one arena. Returns once its socket is gone.
+void drop(const std::filesystem::path& folder, const KeepName& name) {
+  const std::filesystem::path path = keep_socket(folder, name);
+  const auto kept = find(folder, name, KeepRequest::drop);
+  if (!kept) {
+    const KeepLock lock(folder);
+    unlink(path.c_str());  // its keeper has died
+    return;
+  }
+  if (kept->answer.trainer != 0) {
+    throw Error(Exit::runtime_error,
+                format_text("zf-tune kept: {} is in use by process {}", print(name), kept->answer.trainer),
+                "end that process first");
+  }
+  for (const Nanoseconds deadline = now_ns() + 2 * kSecondNs; file_id(path) && now_ns() < deadline;)
+    usleep(1000);
+}
+
+Exit kept_run(const Arguments& arguments) {
+  const Format format = format_argument(arguments);
+  const std::filesystem::path folder = keep_folder(Environment::of_this_process().get("ZF_KEEP_FOLDER"));
+  const auto name = arguments.text("drop");
+  if (!name) {
+    print_list(folder, format);
+    return Exit::done;
+  }
+  bool is_there = false;
+  for (const KeepName& kept : kept_names(folder)) {
+    if (kept.name != *name) continue;
+    drop(folder, kept);
+    is_there = true;
+  }
+  if (!is_there)
+    throw Error(Exit::usage,
+                format_text("zf-tune kept: nothing is kept as \"{}\" in {}", *name, folder.string()),
+                "zf-tune kept lists what is");
+  return Exit::done;
+}
+
+}  // namespace
+
+Command kept_command() { return {kept_spec(), kept_run}; }
+
+}  // namespace zf
