@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "abi/plan_binding.hpp"
 #include "abi/state_file.hpp"
 #include "abi/state_values.hpp"
 #include "abi/status.hpp"
@@ -74,6 +77,7 @@ Runtime::Runtime(Opening opening)
       training_threads_(opening.training_threads),
       worker_(arena_, opening.start),
       submissions_(arena_),
+      exporting_(arena_),
       prefault_(arena_),
       watch_(worker_, [this] { return on_death(); }) {
   if (keeping_ && keeping_->was_kept()) finish_begun(opening.start.timeout_ns);
@@ -251,19 +255,21 @@ bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
 }
 
 void Runtime::check_all_done() const {
-  const std::optional<std::size_t> undecided = submissions_.undecided_group();
-  if (submissions_.all_done() && !undecided) return;
+  if (submissions_.all_done() && !submissions_.undecided_group()) return;
   if (ended_ || worker_.is_gone()) {
     throw AbiError(ZF_WORKER_DIED,
                    "the optimizer died during a step: parameters and moments may be half updated",
                    "open another handle and continue there from an earlier checkpoint");
   }
-  if (undecided) {
-    throw AbiError(ZF_ERROR_BUSY,
-                   format_text("group {} has a speculated step that is not decided", *undecided),
-                   "submit ZF_TAKE_BACK or ZF_STEP for it, and call zf_wait");
-  }
+  check_decided();
   throw AbiError(ZF_ERROR_BUSY, "submitted work is not done yet", "call zf_wait first");
+}
+
+void Runtime::check_decided() const {
+  const std::optional<std::size_t> undecided = submissions_.undecided_group();
+  if (!undecided) return;
+  throw AbiError(ZF_ERROR_BUSY, format_text("group {} has a speculated step that is not decided", *undecided),
+                 "submit ZF_TAKE_BACK or ZF_STEP for it, and call zf_wait");
 }
 
 std::uint64_t Runtime::step(std::size_t group) {
@@ -316,8 +322,25 @@ void Runtime::export_state(const char* path) {
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
-  write_state_file(path, arena_);
+  AtomicFile file(path);
+  write_state_file(file, arena_);
 }
+
+void Runtime::export_begin(const char* path) {
+  check_not_ended();
+  check_room_for_saving(arena_, allowed_to_optimizer());
+  const std::filesystem::path target = std::filesystem::absolute(path);
+  auto file = std::make_unique<AtomicFile>(target);
+  const std::scoped_lock lock(submit_mutex_, mutex_);
+  check_not_ended();
+  check_decided();
+  restart_worker();
+  exporting_.begin(
+      std::move(file), target, [this] { return submissions_.submit_save(); },
+      [this] { return worker_.is_gone() || has_no_worker_; });
+}
+
+bool Runtime::export_wait(std::int64_t timeout_ms) { return exporting_.wait(deadline_of(timeout_ms)); }
 
 void Runtime::import_state(const char* path) {
   const std::lock_guard submit_lock(submit_mutex_);
@@ -391,6 +414,7 @@ void Runtime::end() {
   } catch (...) {
     watch_.stop();  // otherwise it would start another worker
     worker_.end(0);
+    has_no_worker_ = true;
     narrowing_.reset();
     if (keeping_) keeping_->end();
     throw;
@@ -399,12 +423,15 @@ void Runtime::end() {
 }
 
 void Runtime::close() {
+  const Nanoseconds deadline = now_ns() + close_timeout_ns_;
   if (!ended_) end_worker(close_timeout_ns_);
+  exporting_.finish(deadline, close_timeout_ns_);
 }
 
 void Runtime::end_worker(Nanoseconds timeout_ns) {
   watch_.stop();
   const zf_status status = worker_.end(timeout_ns);
+  has_no_worker_ = true;
   narrowing_.reset();  // the other side is free
   if (keeping_) keeping_->end();
   const bool nothing_lost = status == ZF_WORKER_DIED && submissions_.all_done();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/exporting.hpp"
 #include "abi/freeing.hpp"
 #include "abi/keeping.hpp"
 #include "abi/narrowing.hpp"
@@ -47,6 +48,9 @@ class Runtime {
   void write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                    std::span<const float> values);
   void export_state(const char* path);
+  void export_begin(const char* path);
+  /// Returns false if the export is not done yet.
+  bool export_wait(std::int64_t timeout_ms);
   void import_state(const char* path);
   zf_stats stats();
   /// Ends the worker. It has ended also if this throws.
@@ -62,6 +66,8 @@ class Runtime {
   /// Throws AbiError(ZF_ERROR_BUSY) if submitted work is not done, or a speculated step not
   /// decided. The caller holds mutex_.
   void check_all_done() const;
+  /// Throws AbiError(ZF_ERROR_BUSY) if a speculated step is not decided. The caller holds mutex_.
+  void check_decided() const;
   /// Throws AbiError(ZF_ERROR_USAGE) if the group has no such parameters or moments.
   void check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                          std::uint64_t count) const;
@@ -103,11 +109,13 @@ class Runtime {
   std::mutex submit_mutex_;  ///< held while nothing may be submitted; locked before mutex_
   std::mutex mutex_;         ///< protects submissions_; never held for long
   Submissions submissions_;
+  Exporting exporting_;
   zf_stats facts_ = ZF_STATS_INIT;  ///< of the last worker that was ready; protected by mutex_
   std::atomic<bool> has_waiter_{false};
-  std::atomic<bool> ended_{false};  ///< set by end()
-  Prefault prefault_;               ///< after worker_, which has reserved the pages
-  WorkerWatch watch_;               ///< the last member: it is destroyed first
+  std::atomic<bool> ended_{false};          ///< set by end()
+  std::atomic<bool> has_no_worker_{false};  ///< set when it has ended for good
+  Prefault prefault_;                       ///< after worker_, which has reserved the pages
+  WorkerWatch watch_;                       ///< the last member: it is destroyed first
 };
 
 }  // namespace zf

@@ -6,14 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "abi/state_values.hpp"
 #include "abi/status.hpp"
 #include "base/crc32.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "engine/half.hpp"
-#include "os/atomic_file.hpp"
 #include "os/file.hpp"
 
 namespace zf {
@@ -33,11 +31,6 @@ std::uint64_t to_page(std::uint64_t bytes) { return (bytes + kStatePage - 1) / k
 template <class T>
 std::span<std::byte> bytes_of_object(T& object) {
   return std::as_writable_bytes(std::span(&object, 1));
-}
-
-std::span<std::byte> memory_of(const Arena& arena, std::size_t group, ArrayKind kind) {
-  const ArrayPlace& place = arena.group(group).place(kind);
-  return {arena.at<std::byte>(place.offset), place.bytes};
 }
 
 /// Returns the checksum after the zeros that follow an array up to the next page.
@@ -73,7 +66,7 @@ struct StateTable {
 };
 
 /// Returns the table of a file for these groups. The checksums are still 0.
-StateTable table_of(const Arena& arena) {
+StateTable table_of(const Arena& arena, Source source = Source::arrays) {
   StateTable table;
   table.groups.resize(arena.control().group_count);
   std::uint64_t at = arrays_offset_of(table.groups.size());
@@ -87,7 +80,7 @@ StateTable table_of(const Arena& arena) {
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     GroupBlock& block = arena.group(i);
     table.groups[i] = {.elements = block.elements,
-                       .step = last_step_number(block),
+                       .step = source == Source::arrays ? last_step_number(block) : block.saved_step,
                        .moment_sets = block.moment_sets,
                        .format = block.format,
                        .first_element = block.first_element,
@@ -279,7 +272,7 @@ void load_arrays(const std::filesystem::path& path, int fd, const StateTable& fi
       const std::uint64_t bytes = bytes_in_file(file.groups[i], k);
       const std::uint32_t crc =
           type_in_file(file.groups[i], k) == stored_type(arena.group(i), kStateArrays[k])
-              ? load_array(path, fd, array, memory_of(arena, i, kStateArrays[k]))
+              ? load_array(path, fd, array, stored_bytes(arena, arena.group(i), kStateArrays[k]))
               : load_converted(path, fd, file.groups[i], k, arena, arena.group(i));
       if (crc_with_zeros(crc, bytes) != array.crc) refuse_array(path, i, k);
     }
@@ -289,13 +282,17 @@ void load_arrays(const std::filesystem::path& path, int fd, const StateTable& fi
 /// Gives the bytes of an array as they go into the file.
 class PiecesOf {
  public:
-  PiecesOf(const Arena& arena, std::size_t group, ArrayKind kind)
-      : arena_(arena), group_(arena.group(group)), kind_(kind), memory_(memory_of(arena, group, kind)) {}
+  PiecesOf(const Arena& arena, const GroupBlock& group, ArrayKind kind, Source source)
+      : arena_(arena),
+        group_(group),
+        kind_(kind),
+        source_(source),
+        memory_(stored_bytes(arena, group, kind, source)) {}
   /// The bytes are valid until the next call. Precondition: bytes <= kCopiedBytes.
   std::span<const std::byte> at(std::uint64_t begin, std::uint64_t bytes) {
     if (stored_type(group_, kind_) != ElementType::none) return memory_.subspan(begin, bytes);
     values_.resize(bytes / sizeof(float));  // split masters
-    read_values(arena_, group_, kind_, begin / sizeof(float), values_);
+    read_values(arena_, group_, kind_, begin / sizeof(float), values_, source_);
     return std::as_bytes(std::span(values_));
   }
 
@@ -303,21 +300,22 @@ class PiecesOf {
   const Arena& arena_;
   const GroupBlock& group_;
   const ArrayKind kind_;
+  const Source source_;
   const std::span<const std::byte> memory_;
   std::vector<float> values_;
 };
 
 }  // namespace
 
-void write_state_file(const std::filesystem::path& path, const Arena& arena) {
-  StateTable table = table_of(arena);
-  AtomicFile file(path);
+void write_state_file(AtomicFile& file, const Arena& arena, Source source, const std::stop_token& given_up) {
+  StateTable table = table_of(arena, source);
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
       StateArray& array = table.groups[i].arrays[k];
-      PiecesOf pieces(arena, i, kStateArrays[k]);
+      PiecesOf pieces(arena, arena.group(i), kStateArrays[k], source);
       const std::uint64_t array_bytes = bytes_in_file(table.groups[i], k);
       in_pieces(array_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
+        if (given_up.stop_requested()) throw Error(Exit::runtime_error, "the export was given up");
         const std::span<const std::byte> piece = pieces.at(at, bytes);
         array.crc = crc32(array.crc, piece);
         file.write_at(array.offset + at, piece);

@@ -6,9 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <stop_token>
 #include <vector>
 
+#include "abi/state_values.hpp"
 #include "ipc/arena.hpp"
+#include "os/atomic_file.hpp"
 
 namespace zf {
 
@@ -52,9 +55,11 @@ struct StateGroup {
 };
 static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(StateGroup, arrays) == 32);
 
-/// Writes the state. Call it only while no work is submitted. Throws Error(runtime_error); the file that was
-/// there before is then untouched.
-void write_state_file(const std::filesystem::path& path, const Arena& arena);
+/// Writes the state. Call it only while no work is submitted, or, if the source is the saved copy, no save.
+/// Throws Error(runtime_error), also soon after `given_up` is requested; the file that was there before is
+/// then untouched.
+void write_state_file(AtomicFile& file, const Arena& arena, Source source = Source::arrays,
+                      const std::stop_token& given_up = {});
 
 /// Reads the state into the buffers, in their state format, and returns the number of each group's last step,
 /// which the caller keeps. Call it only while no work is submitted. Verifies the whole file before it changes

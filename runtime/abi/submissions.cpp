@@ -18,6 +18,11 @@
 namespace zf {
 namespace {
 
+constexpr std::uint32_t kKindsOfUsers = 4;  // of zf_submit_args.work
+
+/// Returns whether the chunks of such work are counted (WorkEntry::first_chunk).
+bool is_counted(WorkKind kind) { return kind != WorkKind::norm && kind != WorkKind::save; }
+
 WorkKind kind_of(const zf_submit_args& args) {
   static_assert(static_cast<int>(WorkKind::step) == ZF_STEP && static_cast<int>(WorkKind::norm) == ZF_NORM &&
                 static_cast<int>(WorkKind::speculate) == ZF_SPECULATE &&
@@ -26,7 +31,7 @@ WorkKind kind_of(const zf_submit_args& args) {
 }
 
 void check(const zf_submit_args& args, std::size_t group_count) {
-  if (args.work >= kWorkKinds)
+  if (args.work >= kKindsOfUsers)
     throw AbiError(
         ZF_ERROR_USAGE,
         format_text("work is {}; it must be ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK", args.work));
@@ -184,6 +189,7 @@ void Submissions::check_speculation(std::size_t index, const zf_submit_args& arg
         refuse("has a speculated step of the other gradient buffer", "submit ZF_TAKE_BACK for that first");
       break;
     case WorkKind::norm:
+    case WorkKind::save:
     case WorkKind::keep:
       break;
   }
@@ -220,7 +226,7 @@ void Submissions::publish_entry(std::uint32_t group, std::uint32_t buffer, WorkK
       .group = group, .buffer = buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
   const WorkKind submitted = kind == WorkKind::keep ? WorkKind::step : kind;
   groups_[group].last_of(submitted, buffer) = {.ticket = count, .first_chunk = chunks_};
-  if (kind != WorkKind::norm) chunks_ += arena_.group(group).chunks();
+  if (is_counted(kind)) chunks_ += arena_.group(group).chunks();
 }
 
 std::optional<std::size_t> Submissions::undecided_group() const {
@@ -234,7 +240,7 @@ void Submissions::go_on() {
   const std::uint64_t count = submitted();
   if (count != 0) {
     const WorkEntry& last = arena_.entry(count - 1);
-    chunks_ = last.first_chunk + (last.kind == WorkKind::norm ? 0 : arena_.group(last.group).chunks());
+    chunks_ = last.first_chunk + (is_counted(last.kind) ? arena_.group(last.group).chunks() : 0);
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const GroupBlock& block = arena_.group(i);
@@ -253,6 +259,18 @@ void Submissions::take_back_all() {
   }
   arena_.control().submitted.store(count, std::memory_order_seq_cst);
   arena_.control().work.ring();
+}
+
+std::uint64_t Submissions::submit_save() {
+  const std::uint64_t completed = arena_.control().completed.load(std::memory_order_seq_cst);
+  std::uint64_t count = submitted();
+  if (groups_.back().last_of(WorkKind::save, 0).ticket > completed)
+    throw AbiError(ZF_ERROR_BUSY, "the copy of an export that was given up is not done", "call zf_wait");
+  arena_.control().save_failed.store(0, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) publish_entry(i, 0, WorkKind::save, count);
+  arena_.control().submitted.store(count, std::memory_order_seq_cst);
+  arena_.control().work.ring();
+  return count;
 }
 
 SubmittedStep Submissions::last_step(std::size_t group, std::uint64_t ticket) const {

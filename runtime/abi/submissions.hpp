@@ -39,6 +39,10 @@ class Submissions {
   /// Submits that each speculated step is taken back.
   void take_back_all();
 
+  /// Submits that the state of all groups is saved, as it is when everything before it is done. Throws
+  /// AbiError(ZF_ERROR_BUSY) if the last save is not done.
+  std::uint64_t submit_save();
+
   /// Returns the group's last step among those submitted up to `ticket`.
   SubmittedStep last_step(std::size_t group, std::uint64_t ticket) const;
 

@@ -205,6 +205,16 @@ zf_status zf_export_state(zf_runtime* handle, const char* path) {
   return zf::guarded([&] { runtime_of(handle).export_state(zf::required(path, "path")); });
 }
 
+zf_status zf_export_begin(zf_runtime* handle, const char* path) {
+  return zf::guarded([&] { runtime_of(handle).export_begin(zf::required(path, "path")); });
+}
+
+zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms) {
+  bool done = false;
+  const zf_status status = zf::guarded([&] { done = runtime_of(handle).export_wait(timeout_ms); });
+  return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+}
+
 zf_status zf_import_state(zf_runtime* handle, const char* path) {
   return zf::guarded([&] { runtime_of(handle).import_state(zf::required(path, "path")); });
 }

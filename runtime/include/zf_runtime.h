@@ -21,7 +21,7 @@
  * (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads:
- * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars: at any time.
+ * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars, zf_export_begin, zf_export_wait: at any time.
  * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
  *   while submitted work is not done, or a speculated step is not decided. Meanwhile zf_submit of other
  * threads waits. The buffers are not locked: do not write parameters or moments during zf_export_state, and
@@ -407,6 +407,23 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
  * ZF_ERROR_SYSTEM, and zf_last_error says that the file is written: the new file is there, but after a power
  * cut the old one may be. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
+
+/* Begins an export beside the training: submits a copy of parameters and moments, of what they are when all
+ * that is submitted is done, and returns. The optimizer makes the copy before it does what is submitted
+ * later; a thread of the library then writes the same file as zf_export_state would, and frees the copy.
+ * Until then this takes up to 12 bytes a parameter. There may be one export at a time. Until the copy is made
+ * (zf_wait waits for it), write no parameters and moments. A death of the optimizer loses nothing of it.
+ * Returns ZF_ERROR_BUSY if an export is under way or a speculated step is not decided, and ZF_ERROR_SYSTEM if
+ * the file cannot be written or memory has no room for the copy; then nothing has begun. */
+ZF_API zf_status zf_export_begin(zf_runtime* handle, const char* path);
+
+/* Waits until the file of zf_export_begin is there; ZF_OK also if none was begun. timeout_ms as for zf_wait.
+ * Returns ZF_TIMEOUT if it is not yet. If the export has failed, returns once what zf_export_state would, and
+ * the old file is untouched; ZF_ERROR_SYSTEM also if memory ran out, and ZF_WORKER_DIED also if the optimizer
+ * died for good before the copy was made. By any thread, and after zf_end.
+ * zf_close waits for the export, too, for at most zf_options.close_timeout_ms. Then it gives the export up
+ * and returns ZF_TIMEOUT. It also returns what an export failed with that was not waited for. */
+ZF_API zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any
  * number of threads, any instruction set and any machine, if its scalars are the same. The number of groups,

@@ -32,6 +32,8 @@ constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, for the same 
 constexpr std::uint64_t kReserveBytes = std::uint64_t{32} << 20;
 /// While the kernel unmaps a piece, no other thread of the process can map or unmap memory.
 constexpr std::size_t kUnmapBytes = std::size_t{4} << 20;
+/// A multiple of huge pages: a part of one would be cleared instead of freed.
+constexpr std::size_t kFreedBytes = std::size_t{32} << 20;
 
 FileDescriptor make_memfd() {
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -84,11 +86,17 @@ bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t each, std::ui
   return offset <= bytes && count <= (bytes - offset) / each;
 }
 
-void check_offsets(const Arena& arena) {
+/// Returns the end of an arena with arrays up to `bytes`. The saved area has room for all of them.
+std::uint64_t saved_end(std::uint64_t arrays_offset, std::uint64_t bytes) {
+  return bytes + (bytes - arrays_offset);
+}
+
+void check_offsets(const Arena& arena, std::uint64_t file_bytes) {
   const ControlBlock& control = arena.control();
-  const std::uint64_t bytes = arena.bytes();
-  if (control.arena_bytes != bytes || control.group_count == 0 ||
-      !std::has_single_bit(control.ring_capacity) ||
+  const std::uint64_t bytes = control.arena_bytes;
+  if (control.arrays_offset > bytes ||
+      (file_bytes != bytes && file_bytes != saved_end(control.arrays_offset, bytes)) ||
+      control.group_count == 0 || !std::has_single_bit(control.ring_capacity) ||
       control.ring_capacity / (kGradBuffers * kWorkKinds) < control.group_count ||
       !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
       !fits(control.ring_offset, control.ring_capacity, sizeof(WorkEntry), bytes) ||
@@ -114,29 +122,42 @@ void check_offsets(const Arena& arena) {
 
 }  // namespace
 
-Arena::Arena(FileDescriptor fd, std::size_t bytes) : fd_(std::move(fd)), bytes_(bytes) {
-  void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+Arena::Arena(FileDescriptor fd, std::size_t file_bytes, std::size_t bytes)
+    : fd_(std::move(fd)), mapped_bytes_(file_bytes), bytes_(bytes) {
+  const auto map = [&](std::size_t size) {
+    return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  };
+  void* start = map(file_bytes);
+  if (start == MAP_FAILED && bytes < file_bytes) start = map(mapped_bytes_ = bytes);
   if (start == MAP_FAILED)
     throw_errno(errno, "cannot map an arena of " + size_text(bytes), memory_hint(bytes, kLessMemory));
   base_ = static_cast<std::byte*>(start);
 }
 
 Arena::Arena(Arena&& other) noexcept
-    : fd_(std::move(other.fd_)), bytes_(other.bytes_), base_(std::exchange(other.base_, nullptr)) {}
+    : fd_(std::move(other.fd_)),
+      mapped_bytes_(other.mapped_bytes_),
+      bytes_(other.bytes_),
+      base_(std::exchange(other.base_, nullptr)) {}
 
 Arena::~Arena() {
   if (base_ == nullptr) return;
   // The last piece drops the file, which frees the pages without the lock of the mappings.
-  for (std::size_t at = 0; at < bytes_; at += kUnmapBytes) {
-    munmap(base_ + at, std::min(kUnmapBytes, bytes_ - at));
+  for (std::size_t at = 0; at < mapped_bytes_; at += kUnmapBytes) {
+    munmap(base_ + at, std::min(kUnmapBytes, mapped_bytes_ - at));
   }
 }
 
 Arena Arena::create(const ArenaLayout& layout) {
   FileDescriptor fd = make_memfd();
-  // `ulimit -f` holds for files in memory too.
-  const int error = error_without_signals(
-      {SIGXFSZ}, [&] { return ftruncate(fd.get(), static_cast<off_t>(layout.bytes)) == 0; });
+  std::uint64_t file_bytes = saved_end(layout.arrays_offset, layout.bytes);
+  // `ulimit -f` holds for files in memory too. It may have room for the arrays alone.
+  const auto set_size = [&](std::uint64_t bytes) {
+    return error_without_signals({SIGXFSZ},
+                                 [&] { return ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0; });
+  };
+  int error = set_size(file_bytes);
+  if (error != 0) error = set_size(file_bytes = layout.bytes);
   if (error != 0) {
     throw_errno(error, "cannot make an arena of " + size_text(layout.bytes),
                 error == EFBIG   ? writing_hint(error)
@@ -144,7 +165,7 @@ Arena Arena::create(const ArenaLayout& layout) {
                                  : std::string(kLessMemory));
   }
   checked(fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL), "sealing the arena");
-  Arena arena(std::move(fd), layout.bytes);
+  Arena arena(std::move(fd), file_bytes, layout.bytes);
   arena.reserve(0, layout.arrays_offset);
 
   auto& control = *new (arena.base_) ControlBlock{};
@@ -191,9 +212,15 @@ Arena Arena::attach(FileDescriptor fd) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) refuse("is not a sealed memory file");
   if (status.st_size < static_cast<off_t>(sizeof(ControlBlock))) refuse("is too small for an arena");
-  Arena arena(std::move(fd), static_cast<std::size_t>(status.st_size));
+  const auto file_bytes = static_cast<std::size_t>(status.st_size);
+  std::uint64_t bytes = 0;  // as the other side says, in an arena of this version
+  if (pread(fd.get(), &bytes, sizeof bytes, offsetof(ControlBlock, arena_bytes)) != sizeof bytes)
+    refuse("cannot be read");
+  bytes = std::clamp<std::uint64_t>(bytes, sizeof(ControlBlock), file_bytes);
+  Arena arena(std::move(fd), file_bytes, bytes);
   check_prefix(arena.control().prefix);
-  check_offsets(arena);
+  check_offsets(arena, file_bytes);
+  arena.bytes_ = arena.control().arena_bytes;
   return arena;
 }
 
@@ -246,7 +273,20 @@ bool Arena::has_worker() const {
 
 bool Arena::keep_from_children() noexcept {
   fd_ = FileDescriptor();
-  return madvise(base_, bytes_, MADV_DONTFORK) == 0;
+  return madvise(base_, mapped_bytes_, MADV_DONTFORK) == 0;
+}
+
+bool Arena::free_saved() const noexcept {
+  for (std::size_t at = bytes_; at < mapped_bytes_; at += kFreedBytes) {
+    const auto bytes = static_cast<off_t>(std::min(kFreedBytes, mapped_bytes_ - at));
+    int result = 0;
+    do {
+      result =
+          fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at), bytes);
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) return false;
+  }
+  return true;
 }
 
 void Arena::read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept {

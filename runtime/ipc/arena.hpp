@@ -31,6 +31,7 @@ class Arena {
   ~Arena();
 
   int fd() const { return fd_.get(); }
+  /// Returns the bytes of control data and arrays.
   std::size_t bytes() const { return bytes_; }
   ControlBlock& control() const { return *at<ControlBlock>(0); }
   GroupBlock& group(std::size_t index) const { return at<GroupBlock>(control().groups_offset)[index]; }
@@ -50,6 +51,16 @@ class Arena {
   T* at(std::uint64_t offset) const {
     return reinterpret_cast<T*>(base_ + offset);
   }
+
+  /// Returns whether there is a saved area: `ulimit -f` or `ulimit -v` may refuse it.
+  bool has_saved_area() const { return mapped_bytes_ == bytes_ + (bytes_ - control().arrays_offset); }
+  /// Returns the place of a copy of an array, or of a part of it, in the saved area. That has no pages until
+  /// reserve() gives it some.
+  ArrayPlace saved_place(const ArrayPlace& place) const {
+    return {place.offset + (bytes_ - control().arrays_offset), place.bytes};
+  }
+  /// Takes the pages of the saved area away again. Returns false if the kernel did not. Thread-safe.
+  bool free_saved() const noexcept;
 
   /// Gives pages to a range, by the memory policy of the calling thread, and puts them in this process's page
   /// tables. The contents stay. The range is rounded outwards to whole pages. If memory runs out this is an
@@ -75,11 +86,13 @@ class Arena {
   bool keep_from_children() noexcept;
 
  private:
-  Arena(FileDescriptor fd, std::size_t bytes);
+  /// Maps all of the file or, where that is refused, only `bytes`.
+  Arena(FileDescriptor fd, std::size_t file_bytes, std::size_t bytes);
   void reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const;
   void read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept;
 
   FileDescriptor fd_;
+  std::size_t mapped_bytes_ = 0;  ///< with the saved area
   std::size_t bytes_ = 0;
   std::byte* base_ = nullptr;
 };

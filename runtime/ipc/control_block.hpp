@@ -117,6 +117,7 @@ struct alignas(64) GroupBlock {
   alignas(64) std::atomic<std::uint64_t> committed;
   std::array<std::uint64_t, 2> steps;
   std::array<GradientNorm, kGradBuffers> norms;  ///< for each gradient buffer
+  std::uint64_t saved_step;  ///< by the worker: the number of the last step before WorkKind::save
   /// Written by the worker: 0, or 1 + the gradient buffer of a speculated step that is done and not decided.
   std::uint32_t speculated;
 
@@ -130,6 +131,21 @@ struct alignas(64) GroupBlock {
   bool has_second_moment_set() const { return moment_sets == 2; }
   bool has_second_grads() const { return elements == 0 || grads(1).bytes != 0; }
   const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
+  /// Returns whether the group has this array, and its values are what a training continues from.
+  bool is_state(ArrayKind kind) const {
+    switch (kind) {
+      case ArrayKind::params:
+      case ArrayKind::moment1:
+      case ArrayKind::moment2:
+      case ArrayKind::moment1_set1:
+      case ArrayKind::moment2_set1:
+        return place(kind).bytes != 0;
+      case ArrayKind::copy:
+        return has_split_masters(format);
+      default:
+        return false;
+    }
+  }
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
   }
@@ -148,18 +164,19 @@ struct alignas(64) GroupBlock {
     return {array.offset + begin * each, count * each};
   }
 };
-static_assert(sizeof(GroupBlock) == 576 && offsetof(GroupBlock, moment_sets) == 20 &&
+static_assert(sizeof(GroupBlock) == 640 && offsetof(GroupBlock, moment_sets) == 20 &&
               offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, committed) == 512 &&
-              offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, speculated) == 568);
+              offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, saved_step) == 568 && offsetof(GroupBlock, speculated) == 576);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
   return group.steps[group.committed.load(std::memory_order_acquire) % 2];
 }
 
-/// `keep` is a step that is speculated already: its outputs, and what its speculation left.
-enum class WorkKind : std::uint32_t { step, norm, speculate, take_back, keep };
-inline constexpr std::size_t kWorkKinds = 4;  ///< that a trainer submits; `keep` has the place of `step`
+/// `save` copies the group's state to the saved area, where no step changes it. `keep` is a step that is
+/// speculated already: its outputs, and what its speculation left.
+enum class WorkKind : std::uint32_t { step, norm, speculate, take_back, save, keep };
+inline constexpr std::size_t kWorkKinds = 5;  ///< with a place of their own; `keep` has that of `step`
 
 /// A piece of work on one group and one of its gradient buffers. The ring has room for each combination of
 /// group, buffer and kind once, and none is submitted again before it is done, so the ring cannot overflow.
@@ -168,8 +185,8 @@ struct WorkEntry {
   std::uint32_t buffer;
   WorkKind kind;
   std::uint32_t unused;
-  /// Except for a norm: the number of its first chunk, counted over all such work since the arena was
-  /// created.
+  /// Except for a norm or a save: the number of its first chunk, counted over all such work since the arena
+  /// was created.
   std::uint64_t first_chunk;
 };
 static_assert(sizeof(WorkEntry) == 24);
@@ -214,7 +231,7 @@ static_assert(sizeof(WorkerStats) == 496 && offsetof(WorkerStats, cpu_note) == 2
 struct ControlBlock {
   ArenaPrefix prefix;
   // Written by the trainer, before the worker starts.
-  std::uint64_t arena_bytes;
+  std::uint64_t arena_bytes;  ///< without the saved area, which follows (Arena::saved_place())
   std::uint64_t groups_offset;
   std::uint64_t ring_offset;
   std::uint64_t arrays_offset;
@@ -242,6 +259,8 @@ struct ControlBlock {
   alignas(128) std::atomic<std::uint64_t> completed;  ///< WorkEntries, in order
   Doorbell done;                                      ///< the trainer sleeps on it
   alignas(128) WorkerStats stats;
+  /// 1: memory ran out, so what was saved last is not whole. The trainer clears it before it submits one.
+  std::atomic<std::uint32_t> save_failed;
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
               offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&

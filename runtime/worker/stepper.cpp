@@ -41,6 +41,7 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
       pool_(pool),
       isa_(isa),
       norms_(arena, isa),
+      saving_(arena),
       shares_(deal_shares(cuts_of(arena), pool.size())) {
   if (pool.size() != arena.control().members) {
     throw Error(Exit::runtime_error,
@@ -122,7 +123,7 @@ void Stepper::take_batch(std::uint64_t completed, std::uint64_t submitted) {
 GroupTask Stepper::task_of(const WorkEntry& entry) const {
   GroupTask task;
   task.entry = entry;
-  if (entry.kind == WorkKind::norm) return task;
+  if (entry.kind == WorkKind::norm || entry.kind == WorkKind::save) return task;
   GroupBlock& group = arena_.group(entry.group);
   const bool is_speculation = entry.kind == WorkKind::speculate || entry.kind == WorkKind::take_back;
   const GroupRequest& request = (is_speculation ? group.speculations : group.requests)[entry.buffer];
@@ -154,9 +155,13 @@ void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) c
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const Slice& slice = chunks[i][member];
     const std::uint64_t chunk = task.entry.first_chunk + i;
+    // These two start again from the beginning after a death, since they change no state.
     if (task.entry.kind == WorkKind::norm) {
-      norms_.sum(task.entry.group, task.entry.buffer,
-                 slice);  // starts again from the beginning, since it changes nothing
+      norms_.sum(task.entry.group, task.entry.buffer, slice);
+      continue;
+    }
+    if (task.entry.kind == WorkKind::save) {
+      saving_.copy(task.entry.group, slice);
       continue;
     }
     if (resume && arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) continue;
@@ -172,6 +177,7 @@ void Stepper::work_on_slice(const GroupTask& task, std::uint64_t chunk, const Sl
   const std::size_t at = resume ? roll_back(undo, chunk, arrays, task.variant.format) : 0;
   switch (task.entry.kind) {
     case WorkKind::norm:
+    case WorkKind::save:
       break;
     case WorkKind::step:
       if (resume) return finish_slice(task, chunk, slice, at, undo);
@@ -257,6 +263,7 @@ void Stepper::commit_batch() {
       continue;
     }
     group.speculated = task.entry.kind == WorkKind::speculate ? 1 + task.entry.buffer : 0;
+    if (task.entry.kind == WorkKind::save) saving_.note_step(task.entry.group);
     if (task.entry.kind != WorkKind::step && task.entry.kind != WorkKind::keep) continue;
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
     if (committed == task.serial) continue;  // committed by a worker that died before it could report it

@@ -14,6 +14,7 @@
 #include "engine/undo.hpp"
 #include "ipc/arena.hpp"
 #include "worker/norms.hpp"
+#include "worker/saving.hpp"
 #include "worker/shares.hpp"
 
 namespace zf {
@@ -21,7 +22,7 @@ namespace zf {
 /// The work on one group in one fork-join.
 struct GroupTask {
   WorkEntry entry = {};
-  // Not for a norm:
+  // not for a norm or a save:
   std::uint64_t serial = 0;  ///< for a step: the value of GroupBlock::committed when it is done
   std::uint64_t number = 0;  ///< of the step
   KernelVariant variant = {};
@@ -78,6 +79,7 @@ class Stepper {
   Isa isa_;
   std::size_t prefetch_distance_ = preferred_prefetch_distance();
   Norms norms_;
+  Saving saving_;
   std::vector<GroupShares> shares_;
   std::vector<GroupTask> batch_;               ///< has room for every group, so that a step allocates nothing
   std::vector<std::uint64_t> batch_of_group_;  ///< the last batch that each group was in

@@ -60,6 +60,10 @@ static void fill(const struct use* use) {
 static zf_status submit_it(struct use* use) { return submit_all(use->handle, NULL); }
 static zf_status await_it(struct use* use) { return zf_wait(use->handle, 0, 20000); }
 static zf_status export_it(struct use* use) { return zf_export_state(use->handle, use->state); }
+static zf_status export_it_beside(struct use* use) {
+  const zf_status begun = zf_export_begin(use->handle, use->state);
+  return begun == ZF_OK ? zf_export_wait(use->handle, 20000) : begun;
+}
 static zf_status import_it(struct use* use) { return zf_import_state(use->handle, use->state); }
 
 static zf_status norm_it(struct use* use) {
@@ -143,6 +147,8 @@ void live(enum faults faults, void (*arm)(void), void (*disarm)(void)) {
     if (stepped) CHECK(memcmp(params, params_at_the_end, sizeof params_at_the_end) == 0);
     works(norm_it, &use);
     const int exported = stepped && works(export_it, &use);
+    if (stepped) expect_state(&use, exported);
+    if (exported) works(export_it_beside, &use);
     if (stepped) expect_state(&use, exported);
     if (exported) works(import_it, &use);
     arm_now();

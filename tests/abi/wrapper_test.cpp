@@ -84,6 +84,8 @@ void steps() {
 
   const char* const path = write_file("");
   optimizer.export_state(path);
+  optimizer.export_begin(path);
+  CHECK(optimizer.export_wait());
   Optimizer other = open_two();
   other.import_state(path);
   CHECK(other.step(0) == 41 && other.params(0)[999] == optimizer.params(0)[999]);

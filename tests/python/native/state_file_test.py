@@ -75,6 +75,19 @@ class StateFile(unittest.TestCase):
                 for got, wanted in zip(saved["arrays"], arrays_of(runtime, index), strict=True):
                     np.testing.assert_array_equal(got, wanted)
 
+    def test_of_an_export_beside_training_is_of_its_begin(self):
+        with Runtime(support.plan(), groups=GROUPS) as runtime:
+            take_steps(runtime, 3)
+            wanted = [[array.copy() for array in arrays_of(runtime, index)] for index in range(len(GROUPS))]
+            runtime.export_begin(self.path)
+            take_steps(runtime, 1)
+            runtime.export_wait(timeout=60)
+            runtime.export_wait()
+        for group, arrays in zip(read(self.path), wanted, strict=True):
+            self.assertEqual(group["step"], 3)
+            for got, each in zip(group["arrays"], arrays, strict=True):
+                np.testing.assert_array_equal(got, each)
+
     def test_is_as_documented(self):
         self.check_documented(GROUPS)
 

@@ -155,6 +155,8 @@ FUNCTIONS = {
     "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_write_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_export_state": (c_int32, [c_void_p, c_char_p]),
+    "zf_export_begin": (c_int32, [c_void_p, c_char_p]),
+    "zf_export_wait": (c_int32, [c_void_p, c_int64]),
     "zf_import_state": (c_int32, [c_void_p, c_char_p]),
     "zf_get_stats": (c_int32, [c_void_p, POINTER(Stats)]),
     "zf_local_open": (c_int32, [POINTER(LocalOptions), POINTER(c_void_p)]),

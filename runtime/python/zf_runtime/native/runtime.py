@@ -301,6 +301,20 @@ class Runtime:
         says which."""
         check(library().zf_export_state(self._handle.pointer, _bytes_of(path)))
 
+    def export_begin(self, path: str | os.PathLike[str]) -> None:
+        """Begins to write that file beside training, with the state that all groups have when everything submitted is
+        done. The optimizer makes a copy of it, up to 12 bytes a parameter, before it does what is submitted later.
+        wait() also waits for the copy: until then do not write params and moments. close() waits for the file, for
+        close_timeout. Raises ZfBusy if an export is under way, and ZfError if memory has no room for the copy or the
+        file cannot be written."""
+        check(library().zf_export_begin(self._handle.pointer, _bytes_of(path)))
+
+    def export_wait(self, timeout: float | None = None) -> None:
+        """Waits until the file of export_begin() is there. timeout: in seconds; None: as long as it takes. Raises
+        ZfTimeout if it is not there yet, and once what the export has failed with; the old file is then untouched."""
+        if not _ask(lambda ms: library().zf_export_wait(self._handle.pointer, ms), timeout):
+            raise ZfTimeout(f"the export is not done after {timeout} s", "ZF_TIMEOUT")
+
     def import_state(self, path: str | os.PathLike[str]) -> None:
         """Reads such a file back. Training continues from it bit for bit, on any number of threads. Raises ZfStateError
         if the file is damaged or has other groups; then nothing is changed."""

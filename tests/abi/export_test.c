@@ -1,0 +1,326 @@
+/* An export beside the training has the state of one moment between two steps, whatever is stepped and killed
+ * meanwhile: its bytes are those of a zf_export_state of that moment.
+ * ZF_KILLS: how many kills of the optimizer for each state format, and of the trainer (default 8). ZF_SEED:
+ * another sequence of random choices. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { GROUPS = 4, MOST_BYTES = 8 << 20, MEMORY_STEPS = 6 };
+
+static const uint64_t kElements[GROUPS] = {200003, 5000, 0, 70001};
+
+static zf_runtime* open_groups(enum plan_kind kind, int32_t format) {
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group groups[GROUPS];
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(kind, NULL);
+  options.max_restarts = 1000000;
+  options.chunk_bytes = 65536;
+  for (int i = 0; i < GROUPS; ++i) {
+    const zf_group init = ZF_GROUP_INIT;
+    groups[i] = init;
+    groups[i].elements = kElements[i];
+    groups[i].state_format = format;
+    groups[i].copy_type = ZF_BF16;
+    groups[i].moment_sets = i == 1 && format == ZF_STATE_FP32 ? 2 : 1;
+    groups[i].speculative = i == 0 && format == ZF_STATE_FP32;
+  }
+  EXPECT(zf_open(&options, groups, GROUPS, &handle), ZF_OK);
+  return handle;
+}
+
+/* Submits step `number` + 1, whose gradients depend only on the number. The buffers alternate. */
+static void submit_step(zf_runtime* handle, int number) {
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  zf_scalars scalars[GROUPS];
+  for (unsigned i = 0; i < GROUPS; ++i) scalars[i] = made_scalars(i, (uint64_t)number + 1);
+  args.scalars = scalars;
+  args.scalar_count = GROUPS;
+  args.buffer = (uint32_t)number % 2;
+  for (size_t i = 0; i < GROUPS; ++i) {
+    size_t bytes = 0;
+    float* const grads = buffer_of(handle, i, args.buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, &bytes);
+    for (size_t k = 0; k < bytes / sizeof(float); ++k)
+      grads[k] = (float)((k * 7919 + (size_t)number * 104729) % 2003) / 1001.0f - 1.0f;
+  }
+  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+}
+
+/* A file's bytes. */
+struct file {
+  unsigned char bytes[MOST_BYTES];
+  size_t size;
+};
+
+static void read_file(const char* path, struct file* file) {
+  FILE* const opened = fopen(path, "rbe");
+  CHECK(opened != NULL);
+  file->size = fread(file->bytes, 1, MOST_BYTES, opened);
+  CHECK(file->size < MOST_BYTES && fclose(opened) == 0);
+}
+
+static int are_equal(const struct file* a, const struct file* b) {
+  return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
+}
+
+/* Returns the 512-byte blocks that this process's arenas take. */
+static long arena_blocks(void) {
+  long blocks = 0;
+  for (int fd = 3; fd < 256; ++fd) {
+    char link[64] = "", target[64] = "";
+    struct stat status;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (readlink(link, target, sizeof target - 1) < 0 || strncmp(target, "/memfd:zf-arena", 15) != 0)
+      continue;
+    CHECK(fstat(fd, &status) == 0);
+    blocks += (long)status.st_blocks;
+  }
+  return blocks;
+}
+
+static struct file expected, found;
+
+/* The library's writes to a file come here, and take 0.2 s if this is set. */
+static atomic_int writes_are_slow = 0;
+
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  if (writes_are_slow) usleep(200000);
+  return syscall(SYS_pwrite64, fd, bytes, count, offset);
+}
+
+static void kill_optimizer(zf_runtime* handle) {
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  if (stats.worker_alive) CHECK(kill((pid_t)stats.worker_pid, SIGKILL) == 0 || errno == ESRCH);
+}
+
+/* Exports while a step before and a step after it are under way. */
+static void the_file_has_the_moment_of_its_begin(int32_t format, int kills) {
+  const char* const path = write_file("");
+  const char* const calm_path = write_file("");
+  zf_runtime* const calm = open_groups(PLAN_SPLIT, format);
+  zf_runtime* const hunted = open_groups(PLAN_SHARED, format);
+  const long blocks = arena_blocks();
+  int step = 0;
+  for (int round = 0; round < 2 + kills; ++round, step += 2) {
+    submit_step(calm, step);
+    EXPECT(zf_wait(calm, 0, -1), ZF_OK);
+    EXPECT(zf_export_state(calm, calm_path), ZF_OK);
+    submit_step(calm, step + 1);
+    EXPECT(zf_wait(calm, 0, -1), ZF_OK);
+
+    submit_step(hunted, step);
+    EXPECT(zf_export_begin(hunted, path), ZF_OK);
+    if (round >= 2 && random_below(2) == 0) kill_optimizer(hunted);
+    submit_step(hunted, step + 1);
+    EXPECT(zf_export_begin(hunted, path), ZF_ERROR_BUSY);
+    usleep((useconds_t)random_below(3000));
+    if (round >= 2) kill_optimizer(hunted);
+    EXPECT(zf_wait(hunted, 0, -1), ZF_OK);
+    EXPECT(zf_export_wait(hunted, -1), ZF_OK);
+    read_file(path, &found);
+    read_file(calm_path, &expected);
+    CHECK(are_equal(&found, &expected));
+    CHECK(arena_blocks() == blocks); /* the copy is freed */
+  }
+  EXPECT(zf_export_wait(hunted, -1), ZF_OK); /* there is none */
+  EXPECT(zf_export_state(calm, calm_path), ZF_OK);
+  EXPECT(zf_export_state(hunted, path), ZF_OK); /* no step was disturbed */
+  read_file(path, &found);
+  read_file(calm_path, &expected);
+  CHECK(are_equal(&found, &expected));
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
+  printf("format %d: %d exports, %u restarts\n", (int)format, 2 + kills, stats.restarts);
+  CHECK((int)stats.restarts >= kills / 2);
+  EXPECT(zf_close(calm), ZF_OK);
+  const zf_status closed = zf_close(hunted);
+  CHECK(closed == ZF_OK || closed == ZF_WORKER_DIED);
+}
+
+/* A trainer that is killed leaves the whole file of one of its exports. */
+static void a_killed_trainer_leaves_a_whole_file(int kills) {
+  static struct file files[MEMORY_STEPS];
+  const char* const path = write_file("");
+  zf_runtime* const calm = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  for (int step = 0; step < MEMORY_STEPS; ++step) {
+    submit_step(calm, step);
+    EXPECT(zf_wait(calm, 0, -1), ZF_OK);
+    EXPECT(zf_export_state(calm, path), ZF_OK);
+    read_file(path, &files[step]);
+  }
+  EXPECT(zf_close(calm), ZF_OK);
+  int seen[MEMORY_STEPS] = {0};
+  for (int round = 0; round < kills; ++round) {
+    int ready[2];
+    char byte = 0;
+    CHECK(pipe(ready) == 0);
+    const pid_t trainer = fork();
+    CHECK(trainer >= 0);
+    if (trainer == 0) {
+      zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+      for (int step = 0; step < MEMORY_STEPS; ++step) {
+        submit_step(handle, step);
+        EXPECT(zf_export_begin(handle, path), ZF_OK);
+        if (step == 0) CHECK(write(ready[1], "x", 1) == 1);
+        EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+        EXPECT(zf_export_wait(handle, -1), ZF_OK);
+      }
+      _exit(zf_close(handle) == ZF_OK ? 0 : 1);
+    }
+    CHECK(close(ready[1]) == 0 && read(ready[0], &byte, 1) == 1 && close(ready[0]) == 0);
+    usleep((useconds_t)random_below(40000));
+    CHECK(kill(trainer, SIGKILL) == 0);
+    CHECK(waitpid(trainer, NULL, 0) == trainer);
+    read_file(path, &found);
+    int which = 0;
+    while (which < MEMORY_STEPS && !are_equal(&found, &files[which])) ++which;
+    CHECK(which < MEMORY_STEPS);
+    ++seen[which];
+  }
+  printf("%d kills of the trainer; files of step", kills);
+  for (int step = 0; step < MEMORY_STEPS; ++step) printf(" %d: %d", step + 1, seen[step]);
+  printf("\n");
+}
+
+static void what_cannot_begin_is_refused(void) {
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  EXPECT(zf_export_begin(handle, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_export_begin(handle, "/nowhere/at/all"), ZF_ERROR_SYSTEM);
+  expect_error("/nowhere/at/all");
+  const uint32_t first = 0;
+  const zf_scalars scalars = made_scalars(0, 1);
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  args.groups = &first;
+  args.n_groups = 1;
+  args.scalars = &scalars;
+  args.scalar_count = 1;
+  args.work = ZF_SPECULATE;
+  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+  EXPECT(zf_export_begin(handle, path), ZF_ERROR_BUSY);
+  expect_error("group 0 has a speculated step that is not decided");
+  args.work = 4; /* the library's own */
+  EXPECT(zf_submit(handle, &args, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_export_wait(handle, 0), ZF_OK);
+  EXPECT(zf_end(handle), ZF_OK);
+  EXPECT(zf_export_begin(handle, path), ZF_ERROR_USAGE);
+  EXPECT(zf_close(handle), ZF_OK);
+  read_file(path, &found);
+  CHECK(found.size == 3);
+}
+
+/* The end of the optimizer makes the copy; the file is written after it. */
+static void an_export_goes_on_behind_the_end(void) {
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  submit_step(handle, 0);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_end(handle), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
+  read_file(path, &found);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  read_file(path, &expected);
+  CHECK(are_equal(&found, &expected));
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+static void a_close_gives_it_up_in_time(void) {
+  const char* const path = write_file("old");
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* handle = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.close_timeout_ms = 300;
+  group.elements = 5000;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
+  writes_are_slow = 1;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_export_wait(handle, 0), ZF_TIMEOUT);
+  EXPECT(zf_close(handle), ZF_TIMEOUT);
+  writes_are_slow = 0;
+  expect_error("was given up: it was not done after 300 ms");
+  read_file(path, &found);
+  CHECK(found.size == 3);
+}
+
+/* A final death before the copy is made. */
+static void a_final_death_is_told_once(void) {
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 5000);
+  const pid_t worker = worker_of(handle);
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  CHECK(kill(worker, SIGKILL) == 0);
+  EXPECT(zf_export_wait(handle, 20000), ZF_WORKER_DIED);
+  expect_error("before it had copied what is exported");
+  EXPECT(zf_export_wait(handle, 0), ZF_OK);
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+  read_file(path, &found);
+  CHECK(found.size == 3);
+}
+
+/* A successor of the optimizer gets no memory for the copy. */
+static void no_memory_is_told_and_stops_no_step(void) {
+  const int calls[] = {SYS_madvise};
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  if (!refuse_calls(calls, 1, ENOMEM)) exit(SKIPPED);
+  kill_optimizer(handle);
+  submit_step(handle, 0);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  submit_step(handle, 1);
+  EXPECT(zf_export_wait(handle, -1), ZF_ERROR_SYSTEM);
+  expect_error("memory ran out for the copy of what is exported");
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  uint64_t step = 0;
+  EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
+  CHECK(step == 2);
+  EXPECT(zf_close(handle), ZF_OK);
+  read_file(path, &found);
+  CHECK(found.size == 3);
+}
+
+/* Room for the arena, and none for a copy of it: all else works. */
+static void limits_refuse_the_copy_alone(void) {
+  const struct rlimit files = {100000, 100000};
+  const char* const path = write_file("old");
+  CHECK(setrlimit(RLIMIT_FSIZE, &files) == 0);
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 2500);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_export_begin(handle, path), ZF_ERROR_SYSTEM);
+  expect_error("`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena");
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+int main(void) {
+  const char* const given = getenv("ZF_KILLS");
+  const char* const seed = getenv("ZF_SEED");
+  const int kills = given == NULL ? 8 : atoi(given);
+  if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
+    the_file_has_the_moment_of_its_begin(format, kills);
+  a_killed_trainer_leaves_a_whole_file(kills);
+  what_cannot_begin_is_refused();
+  an_export_goes_on_behind_the_end();
+  a_close_gives_it_up_in_time();
+  a_final_death_is_told_once();
+  in_child(no_memory_is_told_and_stops_no_step);
+  in_child(limits_refuse_the_copy_alone);
+  CHECK(count_children() == 0 && count_arena_mappings() == 0);
+  return 0;
+}
