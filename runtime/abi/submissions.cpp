@@ -39,6 +39,8 @@ void check(const zf_submit_args& args, std::size_t group_count) {
     throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
   if (args.groups == nullptr && args.n_groups != 0)
     throw AbiError(ZF_ERROR_USAGE, format_text("groups is NULL, but n_groups is {}", args.n_groups));
+  if ((args.begin != 0 || args.end != 0) && kind_of(args) != WorkKind::speculate)
+    throw AbiError(ZF_ERROR_USAGE, "begin or end is set, and work is not ZF_SPECULATE", "set both to 0");
   if (args.n_groups > group_count)
     throw AbiError(ZF_ERROR_USAGE,
                    format_text("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
@@ -94,6 +96,20 @@ GroupRequest request_of(const zf_submit_args& args, std::size_t index, std::uint
           .mode = static_cast<AdamMode>(scalars.mode)};
 }
 
+/// Returns the chunks of a group that a submission names. Throws AbiError(ZF_ERROR_USAGE) if these are not
+/// whole ones.
+ChunkRange chunks_of(const GroupBlock& group, const zf_submit_args& args) {
+  if (args.end == 0) return {0, group.chunks()};
+  const std::uint64_t each = group.chunk_elements;
+  const auto is_whole = [&](std::uint64_t at) { return at % each == 0 || at == group.elements; };
+  if (args.begin >= args.end || args.end > group.elements || !is_whole(args.begin) || !is_whole(args.end)) {
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("elements {} to {} are not whole chunks of {} of a group of {}", args.begin,
+                               args.end, each, group.elements));
+  }
+  return {args.begin / each, (args.end + each - 1) / each};
+}
+
 /// Returns whether two requests compute the same step.
 bool is_same_step(const GroupRequest& one, const GroupRequest& other) {
   using Bits = std::array<std::uint32_t, sizeof(AdamScalars) / sizeof(float)>;  // 0 and -0 differ
@@ -103,6 +119,9 @@ bool is_same_step(const GroupRequest& one, const GroupRequest& other) {
 }  // namespace
 
 Submissions::Submissions(const Arena& arena) : arena_(arena), groups_(arena.control().group_count) {
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    if (arena.group(i).log.bytes != 0) groups_[i].begun.assign(arena.group(i).chunks(), false);
+  }
   chosen_.reserve(groups_.size());
 }
 
@@ -128,6 +147,7 @@ std::uint64_t Submissions::submit(const zf_submit_args& args) {
                    "a note goes with a ZF_STEP alone, and zf_options.note_bytes says its size");
   choose_groups(args);
   check_scalars_of(args, chosen_.size());
+  for (std::size_t i = 0; i < chosen_.size(); ++i) check_elements(i, args);
   std::uint64_t count = submitted();
   for (std::size_t i = 0; i < chosen_.size(); ++i) publish(i, args, count);
   if (args.note != nullptr && !chosen_.empty())
@@ -156,8 +176,9 @@ void Submissions::choose_groups(const zf_submit_args& args) {
     const auto is_pending = [&](WorkKind kind) {
       return group.last_of(kind, args.buffer).ticket > completed;
     };
-    const bool busy = is_pending(WorkKind::step) || is_pending(kind_of(args)) ||
-                      (kind_of(args) == WorkKind::speculate && is_pending(WorkKind::take_back));
+    const bool speculates = kind_of(args) == WorkKind::speculate;  // other chunks may follow at once
+    const bool busy =
+        is_pending(WorkKind::step) || is_pending(speculates ? WorkKind::take_back : kind_of(args));
     if (args.buffer == 1 && !arena_.group(index).has_second_grads())
       throw AbiError(ZF_ERROR_USAGE, format_text("group {} has no gradient buffer {}", index, args.buffer),
                      "use buffer 0, or ask for two with zf_group.grad_buffers");
@@ -177,7 +198,8 @@ void Submissions::check_speculation(std::size_t index, const zf_submit_args& arg
   };
   switch (kind_of(args)) {
     case WorkKind::speculate:
-      if (undecided) refuse("has a speculated step that is not decided", "submit ZF_STEP or ZF_TAKE_BACK");
+      if (undecided && undecided != args.buffer)
+        refuse("has a speculated step that is not decided", "submit ZF_STEP or ZF_TAKE_BACK");
       if (arena_.group(index).elements != 0 && arena_.group(index).log.bytes == 0)
         refuse("has no log for speculated steps", "set zf_group.speculative");
       break;
@@ -195,6 +217,28 @@ void Submissions::check_speculation(std::size_t index, const zf_submit_args& arg
   }
 }
 
+void Submissions::check_elements(std::size_t number, const zf_submit_args& args) const {
+  if (kind_of(args) != WorkKind::speculate) return;
+  const std::uint32_t index = chosen_[number];
+  const Group& group = groups_[index];
+  const ChunkRange chunks = chunks_of(arena_.group(index), args);
+  if (!group.undecided) return;
+  if (group.speculations == kMaxSpeculations)
+    throw AbiError(ZF_ERROR_USAGE,
+                   format_text("group {} has {} speculations of one step", index, kMaxSpeculations),
+                   "let each have more elements");
+  const auto at = [&](std::uint64_t chunk) {
+    return group.begun.begin() + static_cast<std::ptrdiff_t>(std::min(chunk, group.begun.size()));
+  };
+  const bool is_begun = std::find(at(chunks.begin), at(chunks.end), true) != at(chunks.end);
+  if (!is_begun && is_same_step(request_of(args, number, 0), arena_.group(index).speculations[args.buffer]))
+    return;
+  throw AbiError(ZF_ERROR_USAGE,
+                 format_text("group {} has a speculated step {} that is not decided", index,
+                             is_begun ? "of these elements" : "with other scalars"),
+                 "submit ZF_STEP or ZF_TAKE_BACK");
+}
+
 void Submissions::publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count) {
   const std::uint32_t index = chosen_[number];
   Group& group = groups_[index];
@@ -202,9 +246,21 @@ void Submissions::publish(std::size_t number, const zf_submit_args& args, std::u
   GroupRequest& speculation = block.speculations[args.buffer];
   WorkKind kind = kind_of(args);
   if (kind == WorkKind::speculate) {
-    speculation = request_of(args, number, 0);
-    group.undecided = args.buffer;
-  } else if (kind == WorkKind::take_back) {
+    const ChunkRange chunks = chunks_of(block, args);
+    if (!group.undecided) {
+      speculation = request_of(args, number, 0);
+      group.undecided = args.buffer;
+      group.begun.assign(block.chunks(), false);
+      group.speculations = 0;
+    }
+    ++group.speculations;
+    const auto first = group.begun.begin();
+    std::fill(first + static_cast<std::ptrdiff_t>(chunks.begin),
+              first + static_cast<std::ptrdiff_t>(chunks.end), true);
+    publish_chunks(index, args.buffer, kind, chunks, count);
+    return;
+  }
+  if (kind == WorkKind::take_back) {
     group.undecided.reset();
   } else if (kind == WorkKind::step) {
     const GroupRequest& request = block.requests[args.buffer] = request_of(args, number, ++group.serial);
@@ -222,8 +278,18 @@ void Submissions::publish(std::size_t number, const zf_submit_args& args, std::u
 
 void Submissions::publish_entry(std::uint32_t group, std::uint32_t buffer, WorkKind kind,
                                 std::uint64_t& count) {
-  arena_.entry(count++) = {
-      .group = group, .buffer = buffer, .kind = kind, .unused = 0, .first_chunk = chunks_};
+  publish_chunks(group, buffer, kind, {0, arena_.group(group).chunks()}, count);
+}
+
+void Submissions::publish_chunks(std::uint32_t group, std::uint32_t buffer, WorkKind kind, ChunkRange chunks,
+                                 std::uint64_t& count) {
+  arena_.entry(count++) = {.group = group,
+                           .buffer = buffer,
+                           .kind = kind,
+                           .unused = 0,
+                           .first_chunk = chunks_,
+                           .begin_chunk = chunks.begin,
+                           .end_chunk = chunks.end};
   const WorkKind submitted = kind == WorkKind::keep ? WorkKind::step : kind;
   groups_[group].last_of(submitted, buffer) = {.ticket = count, .first_chunk = chunks_};
   if (is_counted(kind)) chunks_ += arena_.group(group).chunks();

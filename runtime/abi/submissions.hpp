@@ -18,6 +18,12 @@ struct SubmittedStep {
   std::uint64_t first_chunk = 0;
 };
 
+/// Chunks [begin, end) of a group.
+struct ChunkRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
 /// All groups, and the work that was submitted for them. Not thread-safe. A submission that
 /// is refused throws AbiError, and then nothing is submitted.
 class Submissions {
@@ -54,6 +60,8 @@ class Submissions {
   struct Group {
     std::uint64_t serial = 0;                     ///< steps submitted so far
     std::optional<std::uint32_t> undecided = {};  ///< the gradient buffer of its speculated step
+    std::vector<bool> begun = {};                 ///< by chunk: that step was submitted for it
+    std::uint64_t speculations = 0;               ///< of that step
     std::uint64_t chosen_by = 0;                  ///< number of the last submit() call that named it
     std::array<std::array<Last, kGradBuffers>, kWorkKinds> last = {};
 
@@ -67,9 +75,13 @@ class Submissions {
   /// Throws if the group has a speculated step that the submission does not allow, or lacks one that it
   /// needs.
   void check_speculation(std::size_t index, const zf_submit_args& args) const;
+  /// Throws if the chosen group of this number has a speculated step that cannot be begun for these elements.
+  void check_elements(std::size_t number, const zf_submit_args& args) const;
   /// Publishes the work on the chosen group of this number, and raises `count`, the number of entries.
   void publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count);
   void publish_entry(std::uint32_t group, std::uint32_t buffer, WorkKind kind, std::uint64_t& count);
+  void publish_chunks(std::uint32_t group, std::uint32_t buffer, WorkKind kind, ChunkRange chunks,
+                      std::uint64_t& count);
 
   const Arena& arena_;
   std::vector<Group> groups_;

@@ -27,9 +27,11 @@ static_assert(sizeof(zf_group) == 64 && offsetof(zf_group, moment_sets) == 24 &&
               offsetof(zf_group, ranges) == 48);
 static_assert(sizeof(zf_adam) == 56 && offsetof(zf_adam, lr) == 8 &&
               offsetof(zf_adam, bias_correction) == 48);
-static_assert(sizeof(zf_submit_args) == 64 && offsetof(zf_submit_args, note) == 56 &&
+static_assert(sizeof(zf_submit_args) == 80 && offsetof(zf_submit_args, note) == 56 &&
               offsetof(zf_submit_args, groups) == 8 && offsetof(zf_submit_args, scalars) == 24 &&
-              offsetof(zf_submit_args, scalar_count) == 40 && offsetof(zf_submit_args, scalars_size) == 48);
+              offsetof(zf_submit_args, scalar_count) == 40 && offsetof(zf_submit_args, scalars_size) == 48 &&
+              offsetof(zf_submit_args, begin) == 64);
+constexpr std::size_t kFirstSubmitArgsBytes = 56;
 static_assert(sizeof(zf_stats) == 1192 && offsetof(zf_stats, was_kept) == 988 &&
               offsetof(zf_stats, keep_note) == 992 && offsetof(zf_stats, restarts) == 288 &&
               offsetof(zf_stats, degraded) == 292 && offsetof(zf_stats, cpu_note) == 576 &&
@@ -146,8 +148,8 @@ zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ti
   return zf::guarded([&] {
     static constexpr zf_submit_args defaults = ZF_SUBMIT_ARGS_INIT;
     zf::Runtime& runtime = runtime_of(handle);
-    const std::uint64_t given =
-        runtime.submit(zf::read_versioned(zf::required(args, "args"), defaults, 56, "zf_submit_args"));
+    const std::uint64_t given = runtime.submit(
+        zf::read_versioned(zf::required(args, "args"), defaults, kFirstSubmitArgsBytes, "zf_submit_args"));
     if (ticket != nullptr) *ticket = given;
   });
 }

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kRollbackWhole = 15;
 /// The first bytes of a slice's log. Then come the codes of all blocks, and in the rest the whole values: of
 /// each block those of p, of m and of v.
 struct alignas(64) RollbackHeader {
-  std::uint64_t stepped;  ///< elements of the slice that are stepped, from its first on
+  std::uint64_t stepped;  ///< elements of the slice that are stepped and not decided, from its first on
   std::uint64_t unused[7];
 };
 static_assert(sizeof(RollbackHeader) == 64);

@@ -304,7 +304,8 @@ enum {
   /* A step that may be taken back, bit for bit, with zf_group.speculative: to begin it before it is known
    * whether gradients are clipped. It writes no output and is not counted. The next ZF_STEP of the group,
    * with the same buffer, has the results that it would have without speculation. With equal scalars it keeps
-   * the speculated step, else that is first taken back. ZF_TAKE_BACK takes it back alone. Until one of
+   * what was speculated, else that is first taken back. More of the group may be speculated until then, with
+   * equal scalars. ZF_TAKE_BACK takes it back alone. Until one of
    * them is done, do not touch parameters and moments, and do not write these gradients. (A ZF_NORM of them
    * may be submitted.) Meanwhile calls that read or write the state return ZF_ERROR_BUSY. zf_end takes back.
    * What cannot be taken back is left to the ZF_STEP: all with L2 decay, and what comes after infinities,
@@ -329,10 +330,14 @@ typedef struct zf_submit_args {
   uint32_t work;         /* ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK */
   const void* note; /* NULL, or zf_options.note_bytes bytes that belong to this ZF_STEP, for zf_get_note: what
                        the program needs to go on after the step. The call copies them. */
+  uint64_t begin;
+  uint64_t end; /* ZF_SPECULATE: of each group only elements [begin, end), which no other ZF_SPECULATE of
+                   this step has. Both are multiples of a chunk's elements (zf_options.chunk_bytes), or
+                   the group's end. A step may have 64 of them. Else, and for all elements, 0. */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT \
-  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP, NULL }
+  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP, NULL, 0, 0 }
 
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
  * each sees the results of those before it. All threads step the groups of one call together.

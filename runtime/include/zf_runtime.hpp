@@ -81,6 +81,7 @@ struct Submission {
   std::uint32_t buffer = 0;
   std::span<const std::uint32_t> scalars_of = {};  ///< empty: one for all groups, or one for each, in order
   const void* note = nullptr;                      ///< zf_submit_args.note
+  std::uint64_t begin = 0, end = 0;                ///< of a speculation: elements of each group; 0: all
 };
 
 /// The sum of squares of a group's gradients.
@@ -242,6 +243,8 @@ class Optimizer {
       throw Error(ZF_ERROR_USAGE, "there must be as many scalars_of as groups, or none");
     args.work = work;
     args.note = submission.note;
+    args.begin = submission.begin;
+    args.end = submission.end;
     args.scalars = submission.scalars.empty() ? nullptr : submission.scalars.data();
     args.scalar_count = submission.scalars.size();
     args.scalars_of = submission.scalars_of.empty() ? nullptr : submission.scalars_of.data();

@@ -105,6 +105,16 @@ std::uint64_t gap_after(std::uint64_t array_bytes) {
   return array_bytes < kSmall ? 0 : kStaggerBytes;
 }
 
+/// Returns for how many entries the ring has room: see WorkEntry.
+std::uint32_t ring_capacity(const std::vector<GroupShape>& groups) {
+  std::uint64_t entries = 0;
+  for (const GroupShape& group : groups) {
+    entries += kWorkKinds;
+    if (group.speculative) entries += std::min(group.elements / chunk_elements(group) + 1, kMaxSpeculations);
+  }
+  return static_cast<std::uint32_t>(std::bit_ceil(entries * kGradBuffers));
+}
+
 }  // namespace
 
 std::uint64_t bytes_of(ElementType type) {
@@ -135,10 +145,11 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
     throw Error(Exit::usage,
                 format_text("a note of {} bytes is too large: at most {}", note_bytes, kMaxNoteBytes));
   }
+  for (std::size_t i = 0; i < groups.size(); ++i) check(groups[i], i);
   ArenaLayout layout;
   layout.groups_offset = round_up(sizeof(ControlBlock), alignof(GroupBlock));
   layout.ring_offset = layout.groups_offset + groups.size() * sizeof(GroupBlock);
-  layout.ring_capacity = static_cast<std::uint32_t>(std::bit_ceil(groups.size() * kGradBuffers * kWorkKinds));
+  layout.ring_capacity = ring_capacity(groups);
   layout.undo_offset =
       round_up(layout.ring_offset + layout.ring_capacity * sizeof(WorkEntry), sizeof(UndoLog));
   layout.members = static_cast<std::uint32_t>(threads);
@@ -154,7 +165,6 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
 
   std::uint64_t at = layout.arrays_offset;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    check(groups[i], i);
     const auto sizes = sizes_of(groups[i]);
     auto& places = layout.arrays.emplace_back();
     for (std::size_t kind = 0; kind < kArrayKinds; ++kind) {

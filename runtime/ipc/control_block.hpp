@@ -177,19 +177,24 @@ inline std::uint64_t& last_step_number(GroupBlock& group) {
 /// speculated already: its outputs, and what its speculation left.
 enum class WorkKind : std::uint32_t { step, norm, speculate, take_back, save, keep };
 inline constexpr std::size_t kWorkKinds = 5;  ///< with a place of their own; `keep` has that of `step`
+/// Of one group in one step.
+inline constexpr std::uint64_t kMaxSpeculations = 64;
 
 /// A piece of work on one group and one of its gradient buffers. The ring has room for each combination of
-/// group, buffer and kind once, and none is submitted again before it is done, so the ring cannot overflow.
+/// group, buffer and kind once, and in speculative groups for kMaxSpeculations, or as many as there are
+/// chunks. None is submitted again before it is done, so the ring cannot overflow.
 struct WorkEntry {
   std::uint32_t group;
   std::uint32_t buffer;
   WorkKind kind;
   std::uint32_t unused;
-  /// Except for a norm or a save: the number of its first chunk, counted over all such work since the arena
-  /// was created.
+  /// Except for a norm or a save: the number of the group's first chunk, counted over all such work since the
+  /// arena was created.
   std::uint64_t first_chunk;
+  std::uint64_t begin_chunk;  ///< of the group: only chunks [begin_chunk, end_chunk) are worked on
+  std::uint64_t end_chunk;
 };
-static_assert(sizeof(WorkEntry) == 24);
+static_assert(sizeof(WorkEntry) == 40);
 
 /// The progress of one thread of the worker. Only that thread writes it. `chunks` is the number of chunks of
 /// which it has done its share, in the order of their numbers. A load of it with acquire also sees the

@@ -152,7 +152,7 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
 
 void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) const {
   const GroupShares& chunks = shares_[task.entry.group];
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
+  for (std::size_t i = task.entry.begin_chunk; i < task.entry.end_chunk; ++i) {
     const Slice& slice = chunks[i][member];
     const std::uint64_t chunk = task.entry.first_chunk + i;
     // These two start again from the beginning after a death, since they change no state.
@@ -184,7 +184,7 @@ void Stepper::work_on_slice(const GroupTask& task, std::uint64_t chunk, const Sl
       begin_run(undo, chunk, 0);
       return step_part(task.step, slice, prefetch_distance_, &undo);
     case WorkKind::keep:
-      return finish_slice(task, chunk, slice, std::max(at, log_of(task, slice).stepped), undo);
+      return keep_slice(task, chunk, slice, at, resume, undo);
     case WorkKind::speculate:
       if (!resume) return speculate_slice(task, chunk, slice, undo);
       log_of(task, slice).stepped = at;  // a death is rare: what decides steps the rest
@@ -192,6 +192,17 @@ void Stepper::work_on_slice(const GroupTask& task, std::uint64_t chunk, const Sl
     case WorkKind::take_back:
       return take_slice_back(task, chunk, slice, at, undo);
   }
+}
+
+void Stepper::keep_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
+                         bool resume, UndoLog& undo) const {
+  RollbackHeader& log = log_of(task, slice);
+  if (log.stepped == 0 && !resume) {  // not speculated: one pass does all
+    begin_run(undo, chunk, 0);
+    return step_part(task.step, slice, prefetch_distance_, &undo);
+  }
+  finish_slice(task, chunk, slice, std::max(at, log.stepped), undo);
+  log.stepped = 0;  // after a death here, the run in the undo log says that all is stepped
 }
 
 void Stepper::finish_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
@@ -223,11 +234,14 @@ void Stepper::speculate_slice(const GroupTask& task, std::uint64_t chunk, const 
 void Stepper::take_slice_back(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
                               UndoLog& undo) const {
   RollbackHeader& log = log_of(task, slice);
-  if (at >= log.stepped) return;
-  begin_run(undo, chunk, at);
-  AdamArrays arrays = arrays_of(task.step, {slice.begin + at, slice.begin + log.stepped}, prefetch_distance_);
-  arrays.undo = &undo;
-  take_back_kernel(isa_, task.variant)(task.step.scalars, arrays, rollback_place(log, slice.size(), at));
+  if (at < log.stepped) {
+    begin_run(undo, chunk, at);
+    AdamArrays arrays =
+        arrays_of(task.step, {slice.begin + at, slice.begin + log.stepped}, prefetch_distance_);
+    arrays.undo = &undo;
+    take_back_kernel(isa_, task.variant)(task.step.scalars, arrays, rollback_place(log, slice.size(), at));
+  }
+  log.stepped = 0;
 }
 
 void Stepper::report(std::size_t member, std::uint64_t chunk) const {

@@ -59,6 +59,9 @@ class Stepper {
   /// Steps a slice from its element `at` on, and writes the outputs of all of it.
   void finish_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
                     UndoLog& undo) const;
+  /// Keeps the speculated part of a slice, and steps the rest.
+  void keep_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at, bool resume,
+                  UndoLog& undo) const;
   void speculate_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, UndoLog& undo) const;
   /// Takes the speculated step of a slice back, from its element `at` on.
   void take_slice_back(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,

@@ -5,9 +5,9 @@
  * "offline" it leaves the whole machine, so use that in a guest. With "steps" the optimizer is stopped before
  * each kill, and its threads execute single instructions in a random order until the kill comes between two
  * of them. With "speculated" (or "speculated-steps", which is both) each step of the hunted one is first
- * begun as ZF_SPECULATE, with the same scalars or others, and then kept, or taken back and done again.
- * ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes). ZF_SEED: another
- * sequence of random choices. ZF_STATE: the state format of all groups. */
+ * begun as ZF_SPECULATE, whole or by chunks, with the same scalars or others, and then kept, or taken back
+ * and done again. ZF_KILLS: number of kills for each number of threads (default 30; 1000 takes minutes).
+ * ZF_SEED: another sequence of random choices. ZF_STATE: the state format of all groups. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include "single_steps.h"
 #include "support.h"
 
-enum { GROUPS = 5, MOST_ELEMENTS = 300007, STALL_MS = 60000, MOST_GROWTH_KIB = 256 };
+enum { GROUPS = 5, MOST_ELEMENTS = 300007, CHUNK = 32768, STALL_MS = 60000, MOST_GROWTH_KIB = 256 };
 
 static int32_t state_format = ZF_STATE_FP32;
 static int speculates;
@@ -41,7 +41,7 @@ static zf_runtime* open_groups(const char* plan, int32_t max_restarts, zf_group*
   zf_runtime* handle = NULL;
   options.plan_path = plan;
   options.max_restarts = max_restarts;
-  options.chunk_bytes = 65536; /* so that a death comes between chunks, too */
+  options.chunk_bytes = CHUNK * 2; /* of a copy; so that a death comes between chunks, too */
   for (int i = 0; i < GROUPS; ++i) {
     const zf_group init = ZF_GROUP_INIT;
     groups[i] = init;
@@ -140,8 +140,21 @@ static void submit_step(zf_runtime* handle, int step) {
   }
 }
 
+/* Begins a step of one group chunk by chunk, from the last to the first; sometimes not of all. */
+static void speculate_chunks(zf_runtime* handle, zf_submit_args args, uint32_t group, uint64_t elements) {
+  args.groups = &group;
+  args.n_groups = 1;
+  args.scalars += group;
+  args.scalar_count = 1;
+  for (args.end = elements; args.end != 0; args.end = args.begin) {
+    args.begin = (args.end - 1) / CHUNK * CHUNK;
+    EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+    if (random_below(8) == 0) return;
+  }
+}
+
 /* Begins a step before it is submitted. */
-static void speculate(zf_runtime* handle, int step) {
+static void speculate(zf_runtime* handle, const zf_group* groups, int step) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   args.work = ZF_SPECULATE;
   args.buffer = buffer_of_step(step);
@@ -152,13 +165,23 @@ static void speculate(zf_runtime* handle, int step) {
   }
   args.scalars = scalars;
   args.scalar_count = GROUPS;
-  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+  if (random_below(2) == 0) {
+    EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+  } else {
+    for (uint32_t i = 0; i < GROUPS; ++i) speculate_chunks(handle, args, i, groups[i].elements);
+  }
   uint64_t number = 0;
   EXPECT(zf_get_step(handle, 0, &number), ZF_ERROR_BUSY);
   if (random_below(4) != 0) return;
-  const zf_submit_args back = {sizeof back, args.buffer,        NULL,         0,   NULL, NULL,
-                               0,           sizeof(zf_scalars), ZF_TAKE_BACK, NULL};
-  EXPECT(zf_submit(handle, &back, NULL), ZF_OK);
+  zf_submit_args back = ZF_SUBMIT_ARGS_INIT;
+  back.buffer = args.buffer;
+  back.work = ZF_TAKE_BACK;
+  for (uint32_t i = 0; i < GROUPS; ++i) {
+    if (groups[i].elements == 0) continue;
+    back.groups = &i;
+    back.n_groups = 1;
+    EXPECT(zf_submit(handle, &back, NULL), ZF_OK);
+  }
 }
 
 /* Waits for all submitted work. If this whole test was stopped meanwhile, as may happen to a long campaign,
@@ -318,7 +341,7 @@ static void run(enum plan_kind kind, struct kills kills) {
     }
     finish(calm);
     for (int i = step; i < step + steps; ++i) {
-      if (speculates) speculate(hunted, i);
+      if (speculates) speculate(hunted, groups, i);
       submit_step(hunted, i);
     }
     spin_for((int64_t)random_below((uint64_t)(step_ns * steps)));

@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-enum { N = 70001 };
+enum { N = 70001, CHUNK = 32768 };
 
 static zf_runtime* open_with_log(uint32_t speculative) {
   zf_group group = ZF_GROUP_INIT;
@@ -14,10 +14,12 @@ static zf_runtime* open_with_log(uint32_t speculative) {
   group.copy_type = ZF_BF16;
   group.speculative = speculative;
   options.plan_path = write_plan(PLAN_SHARED, NULL);
-  options.chunk_bytes = 65536;
+  options.chunk_bytes = CHUNK * 2; /* of the copy */
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   return handle;
 }
+
+static uint64_t begin, end; /* of what submit() submits; 0: all */
 
 static zf_status submit(zf_runtime* handle, uint32_t work, uint32_t buffer, uint64_t step, float scale) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
@@ -25,11 +27,21 @@ static zf_status submit(zf_runtime* handle, uint32_t work, uint32_t buffer, uint
   scalars.grad_scale = scale;
   args.work = work;
   args.buffer = buffer;
+  args.begin = begin;
+  args.end = end;
   if (step != 0) {
     args.scalars = &scalars;
     args.scalar_count = 1;
   }
   return zf_submit(handle, &args, NULL);
+}
+
+static zf_status speculate(zf_runtime* handle, uint64_t from, uint64_t to, uint64_t step, float scale) {
+  begin = from;
+  end = to;
+  const zf_status status = submit(handle, ZF_SPECULATE, 0, step, scale);
+  begin = end = 0;
+  return status;
 }
 
 static void fill(zf_runtime* handle, zf_buffer_kind kind, uint32_t seed) {
@@ -118,8 +130,41 @@ int main(void) {
     expect_step(ours, step);
   }
 
+  /* Chunks of a group, from the last to the first: the step keeps those that were begun, and does the rest.
+   */
+  for (uint64_t step = 8; step < 11; ++step) {
+    const char* const old = image_of(ours);
+    const float scale = step == 10 ? 100.0f : 1.0f;
+    EXPECT(speculate(ours, 2 * CHUNK, N, step, scale), ZF_OK);
+    const char* const part = image_of(ours);
+    CHECK(memcmp(old, part, 2 * CHUNK * 4) == 0 && memcmp(old, part, N * 4) != 0);
+    EXPECT(speculate(ours, CHUNK, N, step, scale), ZF_ERROR_USAGE);
+    expect_error("group 0 has a speculated step of these elements");
+    EXPECT(speculate(ours, 0, CHUNK, step, 3), ZF_ERROR_USAGE);
+    expect_error("group 0 has a speculated step with other scalars");
+    EXPECT(speculate(ours, 0, CHUNK + 1, step, scale), ZF_ERROR_USAGE);
+    expect_error("elements 0 to 32769 are not whole chunks of 32768");
+    EXPECT(speculate(ours, 0, N + 1, step, scale), ZF_ERROR_USAGE);
+    EXPECT(speculate(ours, CHUNK, CHUNK, step, scale), ZF_ERROR_USAGE);
+    begin = CHUNK;
+    EXPECT(submit(ours, ZF_STEP, 0, step, 1), ZF_ERROR_USAGE);
+    expect_error("begin or end is set");
+    begin = 0;
+    if (step == 9) {
+      EXPECT(submit(ours, ZF_TAKE_BACK, 0, 0, 1), ZF_OK);
+      expect_equal(old, image_of(ours));
+    } else {
+      EXPECT(speculate(ours, 0, CHUNK, step, scale), ZF_OK);
+    }
+    EXPECT(submit(ours, ZF_STEP, 0, step, 1), ZF_OK);
+    EXPECT(submit(plain, ZF_STEP, 0, step, 1), ZF_OK);
+    expect_equal(image_of(plain), image_of(ours));
+    expect_step(ours, step);
+  }
+
   /* zf_end leaves the state before. */
-  EXPECT(submit(ours, ZF_SPECULATE, 0, 8, 1), ZF_OK);
+  EXPECT(speculate(ours, 0, CHUNK, 11, 1), ZF_OK);
+  EXPECT(speculate(ours, 2 * CHUNK, N, 11, 1), ZF_OK);
   EXPECT(zf_end(ours), ZF_OK);
   EXPECT(zf_read_state(ours, 0, ZF_PARAMS, 0, N, values), ZF_OK);
   CHECK(memcmp(values, buffer_of(plain, 0, ZF_PARAMS, NULL), sizeof values) == 0);

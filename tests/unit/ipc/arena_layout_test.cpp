@@ -139,6 +139,13 @@ TEST(ArenaLayout, RingHasRoomForEveryGroupAndBuffer) {
     EXPECT_GE(layout.ring_capacity, groups * kGradBuffers * kWorkKinds);
     EXPECT_EQ(layout.ring_capacity & (layout.ring_capacity - 1), 0U);
   }
+  const auto capacity = [](std::uint64_t chunks) {
+    return arena_layout({{.elements = chunks * kChunkGrain, .chunk_bytes = 1, .speculative = true}})
+        .ring_capacity;
+  };
+  EXPECT_GE(capacity(20), (20 + kWorkKinds) * kGradBuffers) << "and for every chunk of a speculation";
+  EXPECT_GE(capacity(1000), (kMaxSpeculations + kWorkKinds) * kGradBuffers);
+  EXPECT_LE(capacity(1000), 1000U);
 }
 
 TEST(ArenaLayout, RefusalsNameTheGroup) {

@@ -79,7 +79,7 @@ class SubmitArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32), ("buffer", c_uint32), ("groups", POINTER(c_uint32)), ("n_groups", c_size_t),
         ("scalars", POINTER(Scalars)), ("scalars_of", POINTER(c_uint32)), ("scalar_count", c_size_t),
-        ("scalars_size", c_uint32), ("work", c_uint32), ("note", c_void_p)]
+        ("scalars_size", c_uint32), ("work", c_uint32), ("note", c_void_p), ("begin", c_uint64), ("end", c_uint64)]
 
 
 class Stats(ctypes.Structure):

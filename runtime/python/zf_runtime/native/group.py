@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 ELEMENT_TYPES = {None: abi.NONE, "f32": abi.F32, "bf16": abi.BF16, "f16": abi.F16}
+CHUNK_GRAIN = 2048  # elements
 PIECE_BYTES = 2 << 20  # at least
 PIECES = 32  # at most
 STATE_FORMATS = {"fp32": abi.STATE_FP32, "bf16": abi.STATE_BF16, "split": abi.STATE_SPLIT,
@@ -70,6 +71,10 @@ class Group:
     def result_bytes(self) -> int:
         """The size of what a step gives the model."""
         return self.elements * (2 if self.copy_type else 4)
+
+    def chunk_elements(self, chunk_bytes: int) -> int:
+        """Returns how many elements a chunk of so many bytes has."""
+        return max(1, chunk_bytes // (2 if self.copy_type else 4) // CHUNK_GRAIN) * CHUNK_GRAIN
 
     def as_abi(self) -> abi.Group:
         """Returns the struct of the C ABI."""

@@ -206,24 +206,28 @@ class Runtime:
                                                                                                    b"\0"))
 
     def speculate(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
-                  scalars_of: Sequence[int] | None = None) -> int:
+                  scalars_of: Sequence[int] | None = None, elements: tuple[int, int] = (0, 0)) -> int:
         """Begins a step that may be taken back, bit for bit, for groups with Group.speculative. The next submit() of
         the group and buffer has the results that it would have without this. It keeps the step if its scalars are
         equal. Until that or take_back() is done, do not touch parameters and moments, and do not write these
-        gradients. read_state(), export_state() and others raise ZfBusy meanwhile."""
-        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.SPECULATE)
+        gradients. read_state(), export_state() and others raise ZfBusy meanwhile.
+
+        elements: (begin, end): of each group only these, which no other call for this step has. Both are multiples of
+        Group.chunk_elements(), or end is the group's. A step may have 64 such calls. (0, 0): all."""
+        begin, end = map(_number, ("begin", "end"), elements)
+        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.SPECULATE, begin=begin, end=end)
 
     def take_back(self, groups: Sequence[int] | None = None, *, buffer: int = 0) -> int:
         """Takes a speculated step back, and returns a ticket."""
         return self._submit(groups, buffer, work=abi.TAKE_BACK)
 
     def _submit_scalars(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None, buffer: int,
-                        scalars_of: Sequence[int] | None, work: int, note: bytes | None = None) -> int:
+                        scalars_of: Sequence[int] | None, work: int, note: bytes | None = None, **more: int) -> int:
         given = [scalars] if isinstance(scalars, Scalars) else scalars
         fields: dict[str, Any] = {
             "scalars": (abi.Scalars * len(given))(*(abi.Scalars(*members) for members in given)),
             "scalar_count": len(given), "scalars_size": ctypes.sizeof(abi.Scalars),
-            "note": ctypes.cast(ctypes.c_char_p(note), ctypes.c_void_p)}
+            "note": ctypes.cast(ctypes.c_char_p(note), ctypes.c_void_p), **more}
         if scalars_of is not None:
             wanted = len(self._groups if groups is None else groups)
             if len(scalars_of) != wanted:

@@ -25,7 +25,6 @@ from . import kept, shards
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 
-_GRAIN = 2048  # elements: a chunk is a multiple
 _LOW_BITS_AT_A_TIME = 1 << 18  # elements: malloc() keeps little of what so few need
 
 
@@ -77,7 +76,7 @@ class Place:
 
     def cut(self, chunk_bytes: int) -> None:
         """Cuts a large parameter into pieces."""
-        piece = max(1, chunk_bytes * self.shape.elements // max(1, self.shape.result_bytes) // _GRAIN) * _GRAIN
+        piece = self.shape.chunk_elements(chunk_bytes)
         if self.shape.elements >= 2 * piece and self.local.is_contiguous():
             self.is_large = True
             self.ends = [*range(piece, self.shape.elements, piece), self.shape.elements]
