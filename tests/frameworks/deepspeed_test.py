@@ -12,6 +12,9 @@ from frameworks_case import TUNE, FrameworkTest, free_port, job
 from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
+BETWEEN = ["another lr", "another backward", "gradients", "write gradients", "fp32 params", "fp32 moments",
+           "write masters", "write moments", "publish masters", "refresh masters", "optimizer's state_dict", "forward",
+           "a forked child", "torch.save", "write weights"]
 SETTINGS = {"stage": (1, 2, 3), "dtype": ("fp32", "bf16"), "clip": (0.0, 0.5), "groups": (1, 2), "accumulation": (1, 2)}
 ALL = [dict(zip(SETTINGS, values)) for values in itertools.product(*SETTINGS.values())]
 SPIKES = {"3": "100", "4": "inf", "7": "nan", "9": "-100"}
@@ -151,7 +154,7 @@ class DeepSpeed(FrameworkTest):
 
     def train_exact(self, cases: list[dict], *launcher: str) -> None:
         """Trains in mode exact beside DeepSpeed's own optimizer: see jobs/zero_exact.py."""
-        said = self.train("zero_exact", [case | {"clip": 0.1} for case in cases], *launcher)
+        self.said = said = self.train("zero_exact", [{"clip": 0.1} | case for case in cases], *launcher)
         self.assertGreater(len(said), len(cases), self.output)
         steps = hidden = 0
         for each in said:
@@ -168,6 +171,18 @@ class DeepSpeed(FrameworkTest):
         self.train_exact([{"stage": 2, "dtype": "bf16", "groups": 2, "uses": ["all"], "random": 5, "kills": 10,
                            "resume": True, "two": True, "interrupts": True}])
 
+    def test_in_mode_exact_steps_that_begin_in_backward_give_the_same_bits(self):
+        """In each second step something reads or writes state or gradients between backward and step(); or a kill comes
+        then. Costs 10 s."""
+        between = {"stage": 2, "dtype": "bf16", "groups": 2, "clip": 0.0, "uses": ["forward"] * 8, "between": BETWEEN}
+        self.train_exact([case | {"speculate": True} for case in (
+            between | {"interrupts": True}, between | {"stage": 1, "dtype": "fp32", "groups": 1},
+            {"stage": 2, "dtype": "bf16", "clip": 0.0, "uses": ["forward"], "kills": 5, "accumulation": 3})])
+        self.assertGreater(max(each["taken_back"] for each in self.said), 5)
+        killed = self.said[-1]
+        self.assertGreater(killed["begun"], 0)
+        self.assertEqual(killed["taken_back"], 0, "a step was taken back although nothing was wrong with it")
+
     def test_in_mode_exact_settings_give_the_same_bits(self):
         """Seen: all 72 combinations, of which these are some. Costs 15 s."""
         exact = {"mode": "exact", "steps": 14, "clip": 0.1}
@@ -181,8 +196,9 @@ class DeepSpeed(FrameworkTest):
             self.assert_same_bits(said, restarts=int(said["case"]["kill_at"] is not None))
 
     def test_in_mode_exact_all_settings_give_the_same_bits(self):
-        cases = [dict(zip(SETTINGS, values), mode="exact", steps=14, kill_at=7)
-                 for values in itertools.product((1, 2), ("fp32", "bf16", "fp16"), (0.0, 2.5, 0.05), (1, 2), (1, 3))]
+        cases = [dict(zip(SETTINGS, values), mode="exact", steps=14, kill_at=7, speculate=speculate)
+                 for *values, speculate in itertools.product(
+                     (1, 2), ("fp32", "bf16", "fp16"), (0.0, 2.5, 0.05), (1, 2), (1, 3), (False, True))]
         for said in self.train("zero_pairs", cases):
             self.assert_same_bits(said, restarts=1)
 
@@ -199,13 +215,15 @@ class DeepSpeed(FrameworkTest):
 
     def test_in_mode_exact_two_ranks_do_so_200_times(self):
         self.exact_with_two_ranks([{"stage": stage, "dtype": dtype, "groups": groups, "uses": ["all"], "random": 100,
-                                    "kills": 100, "resume": True, "two": True, "accumulation": accumulation}
-                                   for stage, dtype, groups, accumulation in ((1, "fp32", 1, 3), (2, "bf16", 2, 1))])
+                                    "kills": 100, "resume": True, "two": True, "accumulation": accumulation,
+                                    "clip": clip, "speculate": not clip}
+                                   for stage, dtype, groups, accumulation in ((1, "fp32", 1, 3), (2, "bf16", 2, 1))
+                                   for clip in (0.1, 0.0)])
 
     def test_in_mode_exact_2000_kills_change_no_bit(self):
         """The short form has 10."""
-        self.train_exact([{"stage": 2, "dtype": dtype, "groups": 2, "uses": ["forward"], "kills": 1000}
-                          for dtype in ("bf16", "fp32")])
+        self.train_exact([{"stage": 2, "dtype": dtype, "groups": 2, "uses": ["forward"], "kills": 1000} | more
+                          for dtype in ("bf16", "fp32") for more in ({}, {"clip": 0.0, "speculate": True})])
 
     def compare_loads(self, cases: list[dict]):
         said = self.train("zero_loads", cases)

@@ -14,6 +14,10 @@ from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 HELD = {"hold_ms": 20, "steps": 8}
+BEGUN = HELD | {"speculate": True}
+# Between backward and step(): what changes the step, reads its state or gradients, or writes them.
+BETWEEN = ["lr", "second", "set_gradient", "safe_set", "safe_get", "local", "gradient", "state", "save", "restore",
+           "refresh", "child"]
 MODELS = [{"offload_param": True}, {"tied": True}, {"external": True}, {"reentrant": True}, {"reentrant": False},
           {"frozen": True}, {"engines": 2}, {"sequential": True}]
 
@@ -91,6 +95,36 @@ class ExactStage3(FrameworkTest):
                 self.assertEqual(exact, {name: value for name, value in own.items()
                                          if not (is_destroyed and name == "loss")})
 
+    def test_steps_that_begin_in_backward_have_the_same_bits(self):
+        """Each fourth step has gradients 100 times as large. Where something comes between backward and step(), what is
+        begun is taken back."""
+        for said in self.train([
+                BEGUN | {"dtype": "fp16", "clip": 2.0, "overflows": [4, 6]},
+                BEGUN | {"dtype": "bf16", "clip": 2.0, "accumulation": 3, "groups": 2, "sub_groups": True},
+                {"dtype": "fp16", "sometimes": [0, 1], "steps": 12, "speculate": True},
+                BEGUN | {"dtype": "bf16", "clip": 0.1},
+                BEGUN | {"dtype": "bf16", "between": ["evaluate", "gather"]},
+                *(BEGUN | {"dtype": dtype, "between": BETWEEN, "steps": 2 * len(BETWEEN)}
+                  for dtype in ("bf16", "fp32")),
+                {"dtype": "bf16", "speculate": True, "kills": True, "between": ["lr"], "steps": 12}]):
+            self.assert_same_bits(said)
+            with self.subTest(**said["case"]):
+                if said["case"].get("clip") == 0.1:
+                    self.assertEqual(said["begun"], 0, "a step began although all are clipped")
+                else:
+                    self.assertGreater(said["begun"], 0, "no step began in backward")
+                between = said["case"].get("between", [])
+                if "evaluate" in between:
+                    self.assertEqual(said["taken_back"], 0, "forward needs nothing that is begun")
+                elif between:
+                    self.assertGreater(said["taken_back"], 2)
+
+    def test_steps_of_two_ranks_begin_in_backward(self):
+        for said in self.train_two_ranks([BEGUN | {"dtype": "bf16", "clip": 2.0, "between": ["second"]},
+                                          BEGUN | {"dtype": "fp16", "accumulation": 3, "overflows": [4]}]):
+            self.assert_same_bits(said)
+            self.assertGreater(said["begun"], 0)
+
     def test_two_ranks_have_the_same_bits(self):
         self.compare(self.train_two_ranks([
             HELD | {"dtype": "bf16", "clip": 0.1, "do": ["gather", "local", "persistent", "child"]},
@@ -111,11 +145,25 @@ class ExactStage3(FrameworkTest):
         of_two = itertools.product(("fp32", "bf16", "fp16"), (0.0, 0.1), (1, 3), ([], [2]))
         self.compare(self.train_two_ranks([HELD | dict(zip(names, values)) for values in of_two]))
 
+    def test_all_settings_begin_in_backward_with_the_same_bits(self):
+        """Seen: 48 settings and 20 models of one rank, and 24 settings of two, the same."""
+        names = "dtype", "clip", "accumulation", "overflows"
+        of_one = itertools.product(("fp32", "bf16", "fp16"), (0.0, 0.1, 0.5, 2.0), (1, 3), ([], [3, 4]))
+        cases = [BEGUN | dict(zip(names, values)) for values in of_one]
+        of_two = itertools.product(("fp32", "bf16", "fp16"), (0.0, 2.0), (1, 3), ([], [3]))
+        for said in [*self.train(cases + [BEGUN | {"dtype": "bf16"} | model for model in MODELS]),
+                     *self.train_two_ranks([BEGUN | dict(zip(names, values)) for values in of_two])]:
+            self.assert_same_bits(said)
+
     def test_200_random_programs_of_two_ranks_have_the_same_bits_and_do_not_hang(self):
         """Ranks evaluate, gather, read and write states, save, load and pause between steps. Seen: 113 programs like
         these, the same bits."""
         for first in range(0, 200, 50):
-            for said in self.train_two_ranks([of_deepspeed(program(seed)) for seed in range(first, first + 50)]):
+            cases = [of_deepspeed(program(seed)) for seed in range(first, first + 50)]
+            for number, case in enumerate(cases):
+                pick = random.Random(number)
+                case |= {"speculate": True, "between": pick.choice([[], [pick.choice(("lr", "second", "save"))]])}
+            for said in self.train_two_ranks(cases):
                 self.assert_same_bits(said)
 
     def test_600_kills_change_no_bit(self):
@@ -125,6 +173,14 @@ class ExactStage3(FrameworkTest):
         said = self.train(cases)
         self.compare(said)
         self.assertGreater(sum(each["restarts"] for each in said), 500)
+
+    def test_2000_kills_around_steps_in_backward_change_no_bit(self):
+        """Up to 2 ms after each part of a step is begun, kept or taken back."""
+        said = self.train([{"dtype": dtype, "kills": True, "steps": 100, "speculate": True, "between": between}
+                           for dtype in ("fp32", "bf16", "fp16") for between in ([], ["lr"], ["safe_set"])])
+        for each in said:
+            self.assert_same_bits(each)
+        self.assertGreater(sum(each["restarts"] for each in said), 2000)
 
     def test_moments_in_bf16_round_as_those_of_a_step_that_is_waited_for(self):
         """Seen: the same bits, also of the persistent parameters, which are stepped twice."""

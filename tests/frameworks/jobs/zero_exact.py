@@ -6,7 +6,9 @@ later: so step() has returned while nothing was stepped, and each use has to wai
 
 Says per case and use {"case": {...}, "use": "...", "own": [losses], "native": [losses], "differ": whether what was read
 or a master or moment differs afterwards, "hidden": how many of the steps were under way when step() had returned, "of":
-steps}. Reads the cases from the file in ZERO_CASES: objects like DEFAULTS."""
+steps, "begun": how often a part of a step began in backward, "taken_back": how often that was taken back}. "between"
+names uses: in each second step the next one comes between backward and step(). Reads the cases from the file in
+ZERO_CASES: objects like DEFAULTS."""
 
 import collections
 import concurrent.futures
@@ -21,6 +23,7 @@ import random
 import signal
 import threading
 import time
+import zlib
 
 import report
 
@@ -35,7 +38,8 @@ from torch.utils.checkpoint import checkpoint
 from zero_pairs import arena_of, config_of, partitions_of
 
 DEFAULTS = zero_pairs.DEFAULTS | {"uses": [], "random": 0, "kills": 0, "resume": False, "two": False,
-                                  "interrupts": False, "leaves": False}
+                                  "interrupts": False, "leaves": False, "speculate": False,
+                                  "between": []}
 WIDTH, WORDS = 32, 64
 # One thread for all steps: a fork of CPython 3.11 hangs in the child if a thread ends meanwhile.
 GOING_ON = concurrent.futures.ThreadPoolExecutor(1)
@@ -91,9 +95,29 @@ class Trainer:
         self.case, self.number, self.hidden, self.steps = case, 0, 0, 0
         zf_runtime.deepspeed.uninstall()
         if kind == "native":
-            zf_runtime.deepspeed.install("exact", chunk_bytes=4096, max_restarts=1 << 20)
+            zf_runtime.deepspeed.install("exact", speculate=case["speculate"], chunk_bytes=4096, max_restarts=1 << 20)
         self.engine = make_engine(case, seed)
         self.arena = arena_of(self.engine)
+        self.counts = collections.Counter()
+        for name in ("speculate", "take_back") if self.arena is not None else ():
+            self.count(name)
+
+    def count(self, name: str):
+        call = getattr(self.arena.runtime, name)
+
+        def counted(*args, **keywords):
+            self.counts[name] += 1
+            return call(*args, **keywords)
+
+        setattr(self.arena.runtime, name, counted)
+
+    def between(self) -> list[str]:
+        """Does what is to come between backward and step(). Returns what was read."""
+        names = self.case["between"]
+        if not names or self.number % 2:
+            return []
+        read = BEFORE_STEP[names[self.number // 2 % len(names)]](self.engine)
+        return [f"{zlib.crc32(each.detach().reshape(-1).view(torch.uint8).numpy().tobytes()):08x}" for each in read]
 
     def train(self, steps: int, delay_s=0.01) -> list[str]:
         """Trains. The optimizer process goes on so long after each step()."""
@@ -103,6 +127,8 @@ class Trainer:
                 loss = loss_of(self.engine, self.number)
                 self.number += 1
                 self.engine.backward(loss)
+                if part == self.case["accumulation"] - 1:
+                    losses += self.between()
                 if self.arena is None or part < self.case["accumulation"] - 1:
                     self.engine.step()
                 else:
@@ -231,6 +257,13 @@ TOGETHER = {
     "publish masters": written(lambda engine: engine.optimizer.update_lp_params()),
     "refresh masters": written(lambda engine: engine.optimizer.refresh_fp32_params())}
 USES = ALONE | TOGETHER
+BEFORE_STEP = USES | {
+    "another backward": lambda engine: [engine.backward(loss_of(engine, 97)).detach()],
+    "another lr": written(lambda engine: [group.update(lr=group["lr"] / 2)
+                                          for group in engine.optimizer.optimizer.param_groups]),
+    "gradients": lambda engine: [utils.safe_get_full_grad(param) for param in params_of(engine)],
+    "write gradients": written(lambda engine: utils.safe_set_full_grad(
+        params_of(engine)[0], utils.safe_get_full_grad(params_of(engine)[0]) * 0.5))}
 
 
 def differs(pair) -> bool:
@@ -241,7 +274,8 @@ def say(case, use, trainers, losses, read=((), ())):
     native = trainers[1]
     report.say(case=case, use=use, own=losses[0], native=losses[1], hidden=native.hidden, of=native.steps,
                differ=differs(read) or differs([trainer.state() for trainer in trainers]),
-               restarts=native.arena.runtime.stats().restarts)
+               restarts=native.arena.runtime.stats().restarts, begun=native.counts["speculate"],
+               taken_back=native.counts["take_back"])
     native.hidden = native.steps = 0
 
 
@@ -262,14 +296,23 @@ def at_random(case, trainers):
         say(case, f"random {number}: {use}", trainers, losses, read)
 
 
+def kill_later(worker: int, delay_s: float):
+    time.sleep(delay_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker, signal.SIGKILL)
+
+
 def killed(case, trainers):
-    """Kills the optimizer process up to 3 ms after every second step() has returned."""
+    """Kills the optimizer process up to 3 ms after every second step() has returned. Where steps begin in backward,
+    also up to 10 ms after each other backward has begun."""
     moments, losses = random.Random(7), collections.defaultdict(list)
     for number in range(2 * case["kills"]):
         for trainer in trainers:
             for _ in range(case["accumulation"]):
                 loss = loss_of(trainer.engine, trainer.number)
                 trainer.number += 1
+                if trainer.arena is not None and case["speculate"] and number % 2 == 0:
+                    GOING_ON.submit(kill_later, trainer.arena.runtime.stats().worker_pid, moments.uniform(0, 0.01))
                 trainer.engine.backward(loss)
                 trainer.engine.step()
             if trainer.arena is not None and number % 2:
@@ -304,9 +347,11 @@ def interrupted(case, trainers):
     own, native = trainers
     losses = [[], []]
     for is_given in (False, True):
-        runtime, zero = native.arena.runtime, own.engine.optimizer
+        zero, speculation = own.engine.optimizer, native.arena.speculation
+        ours, name = (native.arena.runtime, "submit") if speculation is None else (speculation, "decide")
+        original = getattr(ours, name)
 
-        def interrupt(*args, is_given=is_given, submit=runtime.submit, **keywords):
+        def interrupt(*args, is_given=is_given, submit=original, **keywords):
             if is_given:
                 submit(*args, **keywords)
             raise KeyboardInterrupt
@@ -316,12 +361,12 @@ def interrupted(case, trainers):
             trainer.engine.backward(loss)
             trainer.number += 1
             if trainer is native:
-                runtime.submit = interrupt
+                setattr(ours, name, interrupt)
             elif not is_given:
                 zero.scaled_global_norm = interrupt
             with contextlib.suppress(KeyboardInterrupt):
                 trainer.engine.step()
-            vars(runtime).pop("submit", None)
+            vars(ours).pop(name, None)
             vars(zero).pop("scaled_global_norm", None)
             found += [loss.item().hex(), evaluated(trainer.engine)[0].item().hex()]
     losses = [found + trainer.train(2) + in_a_hook(trainer) for found, trainer in zip(losses, trainers)]

@@ -6,11 +6,14 @@ Says per case: {"case": {...}, "own": [facts], "exact": [facts], "differ": eleme
 read; equal means equal in every bit. Reads the cases from the file in ZERO_CASES: objects like DEFAULTS. With "hold_ms"
 the optimizer process stands still for up to so many milliseconds in each step: what does not wait reads old weights.
 "handler" is what a signal handler does last before each step is handed over: "state_dict" or "gather". "alarm" is what
-one does while a gather waits: "fork" or "destroy"."""
+one does while a gather waits: "fork" or "destroy". With "speculate" steps begin in backward: "begun" is how often, and
+"taken_back" how often that was taken back. "between" names what the program does between backward and step(): in each
+second step the next one."""
 
 import concurrent.futures
 import contextlib
 import copy
+import functools
 import json
 import os
 import pathlib
@@ -41,7 +44,8 @@ get_accelerator().is_fp16_supported = lambda: True  # PyTorch's CPU kernels have
 DEFAULTS = zero_pairs.DEFAULTS | {
     "stage": 3, "steps": 12, "persist": 200, "offload_param": False, "frozen": False, "tied": False, "external": False,
     "reentrant": None, "do": [], "random": None, "hold_ms": 0, "bucket": 5000, "resume": False, "engines": 1,
-    "overflows": [], "kills": False, "handler": None, "alarm": None, "hpz": False, "state": None, "reference": "own"}
+    "overflows": [], "kills": False, "handler": None, "alarm": None, "hpz": False, "state": None, "reference": "own",
+    "speculate": False, "between": []}
 # One thread for all: a fork of CPython 3.11 hangs in the child if a thread ends meanwhile.
 LATER = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -238,6 +242,20 @@ class Actions:
             os.close(each)
         return seen
 
+    def lr(self, engine, pick) -> str:
+        for group in engine.optimizer.optimizer.param_groups:
+            group["lr"] *= 0.5
+        return ""
+
+    def second(self, engine, pick) -> str:
+        engine.backward(loss_of(engine, pick.randrange(100), 8))
+        return ""
+
+    def set_gradient(self, engine, pick) -> str:
+        param = pick.choice(trained(engine))
+        utils.safe_set_full_grad(param, utils.safe_get_full_grad(param) * 0.5)
+        return ""
+
     def pause(self, engine, pick) -> str:
         """Ranks are not equally fast."""
         if pick.randrange(2) == engine.global_rank:
@@ -245,7 +263,8 @@ class Actions:
         return ""
 
 
-NAMES = [name for name in vars(Actions) if not name.startswith("_") and name != "restore"]  # all ranks can do these
+BETWEEN = ("restore", "lr", "second", "set_gradient")  # backward and step()
+NAMES = [name for name in vars(Actions) if not name.startswith("_") and name not in BETWEEN]  # all ranks can do these
 
 
 def loss_of(engine, step: int, part: int) -> torch.Tensor:
@@ -273,6 +292,9 @@ def train_steps(engine, case, steps, actions) -> list[str]:
             elif step % 4 == 3:
                 loss = loss * 100  # a spike
             engine.backward(loss)
+            if case["between"] and part == case["accumulation"] - 1 and step % 2:
+                name = case["between"][step // 2 % len(case["between"])]
+                facts.append(f"{name} {getattr(actions, name)(engine, random.Random(f'{step} {name}'))}")
             engine.step()
         for name in actions_of(case, step):
             facts.append(f"{name} {getattr(actions, name)(engine, random.Random(f'{step} {name}'))}")
@@ -287,9 +309,9 @@ def signal_to(pid: int, number: int, seconds: float):
 
 def hold(arena, case, stopped: list[int]):
     """Lets the optimizer process stand still, or dies, somewhere in each step."""
-    submit, pick = arena.runtime.submit, random.Random(5)
+    pick = random.Random(5)
 
-    def submit_held(*args, **keywords):
+    def submit_held(submit, *args, **keywords):
         pid = arena.runtime.stats().worker_pid
         if case["kills"]:
             LATER.submit(signal_to, pid, signal.SIGKILL, pick.random() * 2e-3)
@@ -300,7 +322,8 @@ def hold(arena, case, stopped: list[int]):
         stopped.append(ticket)
         return ticket
 
-    arena.runtime.submit = submit_held
+    for name in ("submit", "speculate", "take_back"):
+        setattr(arena.runtime, name, functools.partial(submit_held, getattr(arena.runtime, name)))
 
 
 def interrupt(engine, arena, what: str):
@@ -363,10 +386,12 @@ def alarmed(case, kind: str) -> dict:
 def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]:
     install(case, kind)
     engines = [make_engine(case | {"width": case["width"] // (1 + number)}) for number in range(case["engines"])]
-    beside, stopped = [], []
+    beside, stopped, counts = [], [], {"speculate": 0, "take_back": 0}
     for engine in engines:
         arena = arena_of(engine)
         if arena is not None:
+            for name in counts:
+                count_calls(arena.runtime, name, counts)
             if case["hold_ms"] or case["kills"]:
                 hold(arena, case, stopped)
             if case["handler"]:
@@ -386,10 +411,20 @@ def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]
         state += [flat.detach().clone(), moments["exp_avg"].clone(), moments["exp_avg_sq"].clone()]
     arena = arena_of(engine)
     found = {"restarts": arena.runtime.stats().restarts if arena else 0, "beside": sum(beside),
-             "mode": arena.mode if arena else ""}
+             "mode": arena.mode if arena else "", "begun": counts["speculate"], "taken_back": counts["take_back"]}
     for engine in engines:
         engine.destroy()
     return facts, state, found
+
+
+def count_calls(runtime, name: str, counts: dict):
+    call = getattr(runtime, name)
+
+    def counted(*args, **keywords):
+        counts[name] += 1
+        return call(*args, **keywords)
+
+    setattr(runtime, name, counted)
 
 
 def count_steps_beside(engine, arena, beside: list[bool]):
@@ -406,7 +441,8 @@ def count_steps_beside(engine, arena, beside: list[bool]):
 def install(case, kind: str):
     zf_runtime.deepspeed.uninstall()
     if kind != "own":
-        zf_runtime.deepspeed.install(kind, state=case["state"], chunk_bytes=4096, max_restarts=1000)
+        zf_runtime.deepspeed.install(kind, state=case["state"], speculate=case["speculate"] and kind == "exact",
+                                     chunk_bytes=4096, max_restarts=1000)
 
 
 def resume(case, folder) -> dict:

@@ -50,7 +50,7 @@ DEFAULTS = {"stage": 2, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation
             "select_interval": 1000, "betas": "", "pin_memory": False, "amsgrad": False, "half_states": False,
             "muon": False,
             "needs": "", "lacks": "", "sequential": False, "set_gradient": False, "spikes": {}, "moves": [],
-            "mode": "wait"}
+            "mode": "wait", "speculate": False}
 PIECES = {"exact": {"chunk_bytes": 4096}}  # so that a small model has several
 BETAS = {"A": (0.9, 0.999), "B": (0.8, 0.99), "C": (0.85, 0.995)}
 READERS = dict(layout.READERS)
@@ -229,7 +229,7 @@ def main():
                 raise
             report.say(case=case, refused=str(error))  # by DeepSpeed itself
             continue
-        zf_runtime.deepspeed.install(case["mode"], **PIECES.get(case["mode"], {}))
+        zf_runtime.deepspeed.install(case["mode"], speculate=case["speculate"], **PIECES.get(case["mode"], {}))
         layout.READERS.update({stage: names + tuple(case["needs"].split()) for stage, names in READERS.items()})
         native, state, facts = train(case)
         facts["pinned"] = [own_facts["pinned"], facts["pinned"]]

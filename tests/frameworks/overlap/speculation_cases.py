@@ -25,7 +25,7 @@ def begun(optimizer):
     speculation = optimizer._engine.opened.speculation if optimizer.overlap == "exact" else None
     if speculation is None:
         return 0
-    speculation._wait(speculation._thread.call(lambda: None))
+    speculation._do(lambda: None)
     return len(optimizer._engine.opened.arena.begun)
 
 

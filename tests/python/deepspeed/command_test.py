@@ -32,6 +32,8 @@ class Command(unittest.TestCase):
                               (["--state", "split", "train.py"], "--state is 'split'; give fp32 or bf16"),
                               (["--state"], "--state is ''; give fp32 or bf16"),
                               (["--state=bf16"], "no script is named"),
+                              (["--late", "--speculate", "train.py"], "--speculate needs --exact"),
+                              (["--speculate", "--exact"], "no script is named"),
                               (["--state", "bf16", "-m"], "no module is named"),
                               (["absent.py"], "there is no script 'absent.py'")):
             with self.subTest(words=words):

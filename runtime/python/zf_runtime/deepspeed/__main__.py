@@ -10,12 +10,15 @@ from typing import NamedTuple
 from ..record.attach import AfterImport
 from . import install
 
-USAGE = """usage: python -m zf_runtime.deepspeed [--exact | --late] [--state FORMAT] [-m MODULE | SCRIPT] [ARGUMENT ...]
+USAGE = """usage: python -m zf_runtime.deepspeed [--exact [--speculate] | --late] [--state FORMAT] [-m MODULE | SCRIPT]
+       [ARGUMENT ...]
 
 Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam on the native optimizer.
 
   --exact       step beside the next forward; each parameter is waited for just before it is used:
                 the same training, bit for bit
+  --speculate   with --exact: begin steps in backward, as if nothing were clipped, and take them back
+                where that proves wrong: the same bits, for 2.25 bytes a parameter
   --late        step beside the next forward and backward, on weights that are one step old: not the
                 same training, and without a GPU no gain over waiting is shown
   --state FORMAT
@@ -39,12 +42,13 @@ Without zf-tune exec, ZF_PLAN names the plan: ZF_PLAN=plan.json python -m zf_run
 class _Options(NamedTuple):
     mode: str
     state: str | None
+    speculates: bool
     inserted: list[str]  #: by DeepSpeed's launcher
 
 
 def main(words: list[str]) -> None:
     """Runs what the words of the command line name. Ends the process with 2 if they are wrong."""
-    mode, state, inserted = _taken_options(words)
+    mode, state, speculates, inserted = _taken_options(words)
     is_module = words[:1] == ["-m"]
     words = words[1:] if is_module else words
     if not words:
@@ -53,7 +57,7 @@ def main(words: list[str]) -> None:
     if not is_module and not os.path.exists(program):
         sys.exit(_wrong(f"there is no script '{program}'"))
     # DeepSpeed is imported after the script has set what it reads from the environment.
-    after_import = AfterImport("deepspeed", lambda: install(mode, state=state))
+    after_import = AfterImport("deepspeed", lambda: install(mode, state=state, speculate=speculates))
     sys.meta_path.insert(0, after_import)
     sys.argv = [program, *inserted, *arguments]
     try:
@@ -71,7 +75,7 @@ def main(words: list[str]) -> None:
 
 def _taken_options(words: list[str]) -> _Options:
     """Takes our own options out of the words. Ends the process with 2 if one is wrong."""
-    mode, state, inserted = "wait", None, []
+    mode, state, speculates, inserted = "wait", None, False, []
     while words and words[0].startswith("-") and words[0] != "-m":
         word = words.pop(0)
         if word in ("-h", "--help"):
@@ -81,6 +85,8 @@ def _taken_options(words: list[str]) -> _Options:
             if mode not in ("wait", word[2:]):
                 sys.exit(_wrong("--exact and --late exclude each other"))
             mode = word[2:]
+        elif word == "--speculate":
+            speculates = True
         elif word.split("=")[0] == "--state":
             state = word.partition("=")[2] if "=" in word else "".join(words[:1])
             del words[:0 if "=" in word else 1]
@@ -90,7 +96,9 @@ def _taken_options(words: list[str]) -> _Options:
             inserted.append(word)
         else:
             sys.exit(_wrong(f"unknown option '{word}'"))
-    return _Options(mode, state, inserted)
+    if speculates and mode != "exact":
+        sys.exit(_wrong("--speculate needs --exact"))
+    return _Options(mode, state, speculates, inserted)
 
 
 def _wrong(text: str) -> int:

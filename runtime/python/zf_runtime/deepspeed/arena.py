@@ -18,6 +18,7 @@ from ..native.cuda import HostRegistration
 from ..native.group import Group, piece_bytes
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
+from .speculation import Speculation
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 MODES = ("wait", "exact", "late", "zenflow")
@@ -108,7 +109,8 @@ class FlatArena:
     It is not thread-safe, like the optimizer above it, except for wait() and wait_piece().
     """
 
-    def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32"):
+    def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32", *,
+                 speculates: bool = False):
         assert mode in MODES
         zenflow = mode == "zenflow"
         groups = []
@@ -117,7 +119,7 @@ class FlatArena:
             groups.append(Group(elements=partition.param.numel(), copy_type=copy_type,
                                 stale=zenflow and copy_type is None, moment_sets=2 if zenflow else 1,
                                 grad_buffers=1 if mode in ("wait", "exact") else 2,
-                                state_format=state, first_element=partition.first_element))
+                                state_format=state, first_element=partition.first_element, speculative=speculates))
         self.mode = mode
         self.state = state
         #: In mode exact a step is done in pieces, which are waited for one by one: so many bytes of the result.
@@ -125,6 +127,8 @@ class FlatArena:
         if mode == "exact":
             options = {**options, "chunk_bytes": self.piece_bytes}
         self.runtime = Runtime(groups=groups, **options)
+        #: Begins steps in backward, in mode exact. Only then may something be begun that wait() takes back.
+        self.speculation = Speculation(self.runtime, self.piece_bytes) if speculates else None
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
         self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
@@ -160,7 +164,7 @@ class FlatArena:
     def step(self, slot: Slot, scalars: Scalars, grads: torch.Tensor, moments: Sequence[torch.Tensor]) -> None:
         """Does a step of a partition, or notes it. Gradients that lie elsewhere are copied into the arena, and so are
         moments."""
-        self.wait()
+        self.finish()
         at_once = self.mode == "wait" or (self.mode == "exact" and not self.is_beside)
         if at_once:
             self._noted = []  # of a step() that failed
@@ -190,12 +194,14 @@ class FlatArena:
     def adopt_gradients(self, slot: Slot, buffer: int, given: torch.Tensor) -> None:
         """Copies gradients that lie elsewhere into a buffer of the arena. The given tensor stays where it is."""
         if not is_over(slot.grads[buffer], given):
+            self.take_back()
             slot.grads[buffer].copy_(given.reshape(-1))
 
     def _adopt_masters(self) -> None:
         """Copies masters that the program gave other memory into the arena, where they lie from then on."""
         for slot in self.slots:
             if not is_over(slot.master, slot.param):
+                self.take_back()
                 with torch.no_grad():
                     slot.master.copy_(slot.param)
                 slot.param.data = slot.master
@@ -217,9 +223,19 @@ class FlatArena:
         # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
         # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
         self._handed_over = True
-        self._order = [*self.handed_over(), *(noted.slot for noted in self._noted)]
-        self.runtime.submit([noted.scalars for noted in self._noted], [noted.slot.index for noted in self._noted],
-                            buffer=buffer)
+        noted, before = self._noted, self.handed_over()
+        factors = {each.slot.index: each.scalars for each in noted}
+
+        def submit() -> None:
+            if self.speculation is not None:  # what it has submitted counts, too
+                self._submitted = self.runtime.stats().submitted - len(before)
+            self._order = [*before, *(each.slot for each in noted)]
+            self.runtime.submit(list(factors.values()), list(factors), buffer=buffer)
+
+        if self.speculation is None:
+            submit()
+        else:
+            self.speculation.decide(factors, submit)
         self._noted = []
 
     @property
@@ -243,7 +259,7 @@ class FlatArena:
         return result
 
     def _begin(self) -> None:
-        self._take_back()
+        self._take_back_counts()
         self._adopt_masters()
         for slot in self.slots:
             slot.grad_scale = 1.0  # of a step that was interrupted
@@ -259,13 +275,12 @@ class FlatArena:
     def settle(self) -> None:
         """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
         over. A signal handler in a step that goes on only waits."""
-        if is_running(self.in_step):
-            self.wait()
-        else:
-            self._take_back()
-
-    def _take_back(self) -> None:
         self.wait()
+        if not is_running(self.in_step):
+            self._take_back_counts()
+
+    def _take_back_counts(self) -> None:
+        self.finish()
         done = self.handed_over() if self._before else []
         for slot, count in zip(self.slots, self._before or []):
             state = self.state_of(slot)
@@ -315,8 +330,25 @@ class FlatArena:
             slot.param.grad = hand_out(slot.grads[buffer])
         self._buffer = buffer
 
+    def take_back(self) -> None:
+        """Takes back what is begun in backward."""
+        if self.speculation is not None:
+            self.speculation.take_back()
+
+    def end_speculation(self) -> None:
+        """Takes back, and lets nothing begin in backward from now on."""
+        speculation, self.speculation = self.speculation, None
+        if speculation is not None:
+            speculation.end()
+
     def wait(self, timeout: float | None = None) -> None:
-        """Waits until all that was submitted is done, and published in mode exact. Raises ZfTimeout after `timeout`
+        """Lets other code read and write masters, moments and gradients: takes back what is begun in backward, and does
+        what finish() does."""
+        self.take_back()
+        self.finish(timeout)
+
+    def finish(self, timeout: float | None = None) -> None:
+        """Waits until all that was handed over is done, and published in mode exact. Raises ZfTimeout after `timeout`
         seconds, which only ZenFlow gives."""
         if self._handed_over:
             self.publish()
@@ -353,6 +385,8 @@ class FlatArena:
                 self.wait()
         finally:
             self.at_end()
+            with contextlib.suppress(ZfWorkerDied):
+                self.end_speculation()
             if self.registration is not None:
                 self.registration.release()
             self.runtime.close()

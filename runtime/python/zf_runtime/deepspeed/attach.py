@@ -22,10 +22,11 @@ RESUMED = ("ZeRO-3 publishes the newest weights when it loads, and a late step t
            "losses are close to those of a job that was not interrupted, but not the same bits")
 
 
-def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -> None:
+def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", speculates: bool = False) -> None:
     """Moves the partitions of a ZeRO optimizer into an arena. Call it when its initialize_optimizer_states() returns:
     all partitions and gradients exist then, all gradients are zero, and nothing holds views of them. Says in one line
-    what it did, or why not and who steps. state: of the partitions, "fp32" or "bf16"."""
+    what it did, or why not and who steps. state: of the partitions, "fp32" or "bf16". speculates: in mode exact steps
+    begin in backward."""
     end_abandoned()
     announce_skipped_steps(zero)
     partitions: list[Partition] = []
@@ -38,7 +39,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
         for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
             unpin(partition.param.grad)
             partition.param.grad = None
-        arena = FlatArena(partitions, mode, options, state)
+        arena = _open(partitions, mode, options, state, speculates and _can_speculate(zero, mode, state))
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
@@ -51,6 +52,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
         return
     if mode == "exact" and not all_ranks_can(zero, True):
         mode = arena.mode = _waiting("another rank has no optimizer process")
+        arena.end_speculation()
     for slot in arena.slots:
         with torch.no_grad():
             slot.master.copy_(slot.param)
@@ -59,16 +61,37 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32") -
         slot.param.grad = hand_out(slot.grads[0])
         optimizer.state[slot.param] = {"step": 0} | dict(zip(MOMENTS, map(hand_out, slot.moments)))
     optimizer.ds_opt_adam.arena = arena
-    if stage_of(zero) == 3:
-        fused.fuse_stage_3(zero, arena)
-    else:
-        fused.fuse_stage_1_and_2(zero, arena)
+    unclipped = (fused.fuse_stage_3 if stage_of(zero) == 3 else fused.fuse_stage_1_and_2)(zero, arena)
     make_others_wait(zero, optimizer, arena)
     if mode == "late":
         make_late(zero, arena)
     elif mode == "exact":
-        _exact(zero).make_exact(zero, arena)
+        _exact(zero).make_exact(zero, arena, unclipped)
     finish(zero, arena)
+
+
+def _open(partitions: list[Partition], mode: str, options: dict[str, Any], state: str, speculates: bool) -> FlatArena:
+    """Opens an arena, without a log of steps that begin in backward if that has no memory."""
+    try:
+        return FlatArena(partitions, mode, options, state, speculates=speculates)
+    except ZfError as error:
+        if not speculates or error.status != "ZF_ERROR_SYSTEM":
+            raise
+        say(f"no step begins in backward, since its log has no memory: {error}")
+        return FlatArena(partitions, mode, options, state)
+
+
+def _can_speculate(zero: Any, mode: str, state: str) -> bool:
+    """Returns whether steps may begin in backward. Says why not."""
+    if mode != "exact":
+        return False
+    missing = [name for name in _exact(zero).SPECULATION_NEEDS if not hasattr(zero, name)]
+    reason = f"the state is in {state}" if state != "fp32" else ""
+    if missing:
+        reason = f"{type(zero).__name__} has no {missing[0]}"
+    if reason:
+        say(f"{reason}: no step begins in backward")
+    return not reason
 
 
 def _possible_mode(zero: Any, mode: str) -> str:

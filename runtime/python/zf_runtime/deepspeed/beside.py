@@ -17,12 +17,16 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
     step = zero.step
 
     def parts(*args: Any, **keywords: Any) -> Any:
-        arena.is_beside = hides()
+        arena.is_beside = hides_step = hides()
+        if not hides_step:
+            arena.take_back()
         try:
             result = step(*args, **keywords)
         finally:
             arena.is_beside = False
         hand_over()
+        if arena.speculation is not None:
+            arena.speculation.stepped(hides_step)
         return result
 
     @functools.wraps(step)

@@ -8,6 +8,7 @@ import gc
 import sys
 import types
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,7 +27,8 @@ def close_with(zero: Any, arena: FlatArena) -> None:
     destroy = getattr(zero, "destroy", None)
     if destroy is None:
         return
-    weakref.finalize(zero, _end_collected, arena.runtime, arena.registration, arena.follower).atexit = False
+    weakref.finalize(zero, _end_collected, arena.runtime, arena.registration,
+                     [each for each in (arena.speculation, arena.follower) if each is not None]).atexit = False
     _open.append(weakref.ref(zero))
     zero._zf_arena = arena
     arena.before_first_step = functools.partial(end_abandoned, weakref.ref(zero))
@@ -78,16 +80,17 @@ def _ended(pid: int) -> str:
             "engine is done")
 
 
-def _end_collected(runtime: Any, registration: Any, follower: Any) -> None:
-    """Ends the optimizer process of an engine that was collected without destroy(), behind the thread that follows
+def _end_collected(runtime: Any, registration: Any, threads: Sequence[Any]) -> None:
+    """Ends the optimizer process of an engine that was collected without destroy(), behind the threads that use
     it."""
     if runtime.closed or runtime.forked:
         return
 
     def end() -> None:
         pid = runtime.stats().worker_pid
-        if follower is not None:
-            follower.end()
+        for thread in threads:
+            with contextlib.suppress(ZfError):
+                thread.end()
         if registration is not None:
             registration.release()
         with contextlib.suppress(ZfError):

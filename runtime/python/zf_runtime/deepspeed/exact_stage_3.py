@@ -30,10 +30,12 @@ from ..native.scalars import Scalars
 from .arena import FlatArena, Noted, Slot, is_over
 from .beside import has_hooks, make_beside
 from .messages import say, say_once
+from .speculation import Span, begin_behind, scalars_of_next
 from .waiting import wrap
 
 #: What is used beside what fused.py and layout.py name: of the optimizer, and of its coordinator.
 NEEDED = ("partition_grads", "persistent_parameters", "_post_step", "fp16_partitioned_groups")
+SPECULATION_NEEDS = ("_offload_grad_partition_at_boundary", "sub_group_to_group_id")
 _BUCKET = "_PartitionedParameterCoordinator__prefetch_bucket_sz"
 _AVAILABLE = "_ensure_availability_of_partitioned_params"  # of Init; each gather calls it with what it gathers
 _TAKES_OVER = "_create_fp16_partitions_with_defragmentation"
@@ -173,15 +175,27 @@ class Persistent:
         few = _elements(found) <= PERSISTENT_SHARE * _elements(parts)
         self._parts = found if few else {index: [] for index in parts}
         self._groups = groups
+        self._kept: dict[int, list[torch.Tensor]] = {}
 
-    def results(self, noted: Sequence[Noted]) -> list[tuple[Part, torch.Tensor]]:
-        """Returns what steps that were noted will give them."""
-        return [result for slot, scalars in noted if self._parts[slot.index] for result in self._step(slot, scalars)]
+    def keep(self, slot: Slot) -> None:
+        """Remembers their state before a step of the partition is begun in backward."""
+        if self._parts[slot.index]:
+            self._kept[slot.index] = self._copies(slot, (slot.master.detach(), *slot.moments))
 
-    def _step(self, slot: Slot, scalars: Scalars) -> Iterable[tuple[Part, torch.Tensor]]:
+    def results(self, noted: Sequence[Noted], is_begun: Callable[[int], bool]) -> list[tuple[Part, torch.Tensor]]:
+        """Returns what steps that were noted will give them. is_begun(): whether that of a partition may be begun."""
+        return [result for slot, scalars in noted if self._parts[slot.index]
+                for result in self._step(slot, scalars, is_begun(slot.index))]
+
+    def _copies(self, slot: Slot, sources: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+        return [torch.cat([torch.nn.functional.pad(source[part.begin:part.end], (0, part.padded - part.elements))
+                           for part in self._parts[slot.index]]) for source in sources]
+
+    def _step(self, slot: Slot, scalars: Scalars, is_begun: bool) -> Iterable[tuple[Part, torch.Tensor]]:
         parts, shape = self._parts[slot.index], self._groups[slot.index]
-        arrays = [torch.cat([torch.nn.functional.pad(source[part.begin:part.end], (0, part.padded - part.elements))
-                             for part in parts]) for source in (slot.master.detach(), slot.grads[0], *slot.moments)]
+        kept = self._kept.pop(slot.index, None)
+        state = kept if is_begun and kept else self._copies(slot, (slot.master.detach(), *slot.moments))
+        arrays = [state[0], *self._copies(slot, slot.grads[:1]), *state[1:]]
         begins = list(itertools.accumulate((part.padded for part in parts), initial=0))
         master, gradient, first, second = (each.data_ptr() for each in arrays)
         tensor = abi.Tensor(p=master, g=gradient, state=(first, second), elements=begins[-1], grad_type=abi.F32,
@@ -205,7 +219,7 @@ def refusal(zero: Any) -> str:
     return "ZeRO-3's weights are on NVMe" if any(flat is None for flat in zero.fp16_partitioned_groups_flat) else ""
 
 
-def make_exact(zero: Any, arena: FlatArena) -> None:
+def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -> None:
     """Lets ZeRO's step() end when all is handed over, and each gather wait for what it reads."""
     slots = [arena.slot_of(partition) for partition in zero.fp32_partitioned_groups_flat]
     parts = {slot.index: _parts_of(zero, sub_group, slot) for sub_group, slot in enumerate(slots) if slot is not None}
@@ -218,7 +232,8 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
         noted = arena.noted()
         if not noted:
             return
-        ahead = persistent.results(noted)
+        speculation = arena.speculation
+        ahead = persistent.results(noted, lambda group: speculation is not None and speculation.has(group))
         try:
             unpublished.set(part for slot, _ in noted for part in parts[slot.index])
             arena.hand_over(lambda slot: slot.index)
@@ -241,11 +256,30 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
     wrap(zero, ("_post_step",), hand_over)  # it gathers the persistent parameters
     wrap(zero, _OTHERS, unpublished.bring_home)
     wrap(zero, ("destroy",), unpublished.leave)
-    wrap(zero, ("partition_grads", "_offload_grad_partition_at_boundary"), arena.wait)
+    if arena.speculation is not None:
+        _begin_in_backward(zero, arena, parts, persistent, unclipped)
+    wrap(zero, ("partition_grads", "_offload_grad_partition_at_boundary"), arena.finish)
     hooks = zero.optimizer._optimizer_step_post_hooks
     make_beside(zero, arena, lambda: not has_hooks(hooks) and _reads_are_seen(zero), hand_over)
     _cut_prefetch(zero)
     _let_gathers_wait()
+
+
+def _begin_in_backward(zero: Any, arena: FlatArena, parts: dict[int, list[Part]], persistent: Persistent,
+                       unclipped: Callable[[int], float]) -> None:
+    """Lets steps begin when ZeRO has put gradients into the arena."""
+    of = {part.param.ds_id: part for each in parts.values() for part in each}
+    spans = {number: Span(number, part.slot.index, part.begin, part.end) for number, part in of.items()}
+    assert arena.speculation is not None
+    arena.speculation.expect(spans.values())
+
+    def expected(span: Span) -> Scalars:
+        part = of[span.param]
+        group = zero.optimizer.param_groups[zero.sub_group_to_group_id[part.sub_group]]
+        return scalars_of_next(zero.optimizer, group, part.slot.param, unclipped(part.sub_group))
+
+    begin_behind(zero, arena, "_offload_grad_partition_at_boundary", lambda param: spans.get(param.ds_id), expected,
+                 lambda span: persistent.keep(of[span.param].slot))
 
 
 def _reads_are_seen(zero: Any) -> bool:

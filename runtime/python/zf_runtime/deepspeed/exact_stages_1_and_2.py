@@ -11,10 +11,11 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
+from ..native.scalars import Scalars
 from ..optim.overlap import compiled
 from ..optim.overlap.gates import Order
 from ..optim.overlap.reads import Reads, are_seen
@@ -24,7 +25,10 @@ from .beside import has_hooks, make_beside
 from .messages import say_once
 from .publisher import Piece, Publication, Publisher
 from .ranges import Ranges, Weight
+from .speculation import Span, Speculation, begin_behind, scalars_of_next
 
+_PLACE = "copy_grads_in_partition", "async_inplace_copy_grad_to_fp32_buffer_from_gpu"
+SPECULATION_NEEDS = (*_PLACE, "is_gradient_accumulation_boundary", "grad_position", "params_in_partition")
 _GATHER = "all_gather_dp_groups"
 _NEEDED = ("bit16_groups", "bit16_groups_flat", "parallel_partitioned_bit16_groups", "real_dp_process_group",
            "process_gradients")
@@ -49,9 +53,11 @@ def refusal(zero: Any) -> str:
     return ""
 
 
-def make_exact(zero: Any, arena: FlatArena) -> None:
+def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -> None:
     """Lets the step run beside the next forward. All ranks call this."""
     forward = NextForward(zero, arena)
+    if arena.speculation is not None:
+        _begin_in_backward(zero, arena, arena.speculation, unclipped)
     step, process = zero.step, zero.process_gradients
 
     def step_without_gather(*args: Any, **keywords: Any) -> Any:
@@ -65,6 +71,31 @@ def make_exact(zero: Any, arena: FlatArena) -> None:
 
     zero.step, zero.process_gradients = step_without_gather, process_gradients
     make_beside(zero, arena, forward.hides, functools.partial(forward.hand_over, weakref.ref(zero)))
+
+
+def _begin_in_backward(zero: Any, arena: FlatArena, speculation: Speculation,
+                       unclipped: Callable[[int], float]) -> None:
+    """Lets steps begin when ZeRO has put gradients into the arena."""
+    partitions, spans, groups = zero.single_partition_of_fp32_groups, {}, {}
+    for group, partition in enumerate(partitions):
+        slot = arena.slot_of(partition)
+        if slot is None:
+            continue
+        groups[slot.index] = group
+        for number in map(zero.get_param_id, zero.params_in_partition[group]):
+            begin, elements = zero.grad_position[number][-2:]
+            spans[number] = Span(number, slot.index, begin, begin + elements)
+    speculation.expect(spans.values())
+
+    def expected(span: Span) -> Scalars:
+        group = groups[span.group]
+        return scalars_of_next(zero.optimizer, zero.optimizer.param_groups[group], partitions[group], unclipped(group))
+
+    def span_of(param: Any) -> Span | None:
+        return spans.get(zero.get_param_id(param)) if zero.is_gradient_accumulation_boundary() else None
+
+    for name in _PLACE:  # the first calls the second, but not always; and it is called alone
+        begin_behind(zero, arena, name, span_of, expected, lambda _: None)
 
 
 @contextlib.contextmanager
@@ -213,13 +244,13 @@ class NextForward:
         turn = self._turn
         if turn is not None:
             self._order.refuse_unseen([weight.param for weight in self._unseen.values()], turn.first_node, roots)
-        self._arena.wait()
+        self._arena.finish()
 
     def gradient_comes(self, param: torch.Tensor) -> None:
         """Is called before ZeRO takes a gradient. Raises ZfError if its backward began unseen."""
         if id(param) in self._unseen:
             raise self._order.was_read_unseen(param)
-        self._arena.wait()
+        self._arena.finish()
 
     def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
         """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""

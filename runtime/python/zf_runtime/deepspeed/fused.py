@@ -56,8 +56,9 @@ class CopyOut:
         return function(*(arg._tensor if isinstance(arg, cls) else arg for arg in args), **(keywords or {}))
 
 
-def fuse_stage_1_and_2(zero: Any, arena: FlatArena) -> None:
-    """Fuses both in the optimizer of stages 1 and 2."""
+def fuse_stage_1_and_2(zero: Any, arena: FlatArena) -> Callable[[int], float]:
+    """Fuses both in the optimizer of stages 1 and 2. Returns a function that says what ZeRO would multiply gradients
+    with if it did not clip; it takes the number of a group."""
     buffers = zero.param_buffer_of_bit16_for_cpu_offload_groups
     indexes = {}
     for index, param in enumerate(zero.single_partition_of_fp32_groups):
@@ -65,32 +66,42 @@ def fuse_stage_1_and_2(zero: Any, arena: FlatArena) -> None:
         if slot is not None:
             buffers[index] = CopyOut(arena, slot)
             indexes.update({grads.data_ptr(): (index, slot) for grads in slot.grads})
-    original = zero.unscale_and_clip_grads
+    original, norms = zero.unscale_and_clip_grads, [torch.zeros(())]  # the last one
 
     @functools.wraps(original)
     def unscale_and_clip_grads(grads: Any, total_norm: Any) -> None:
+        norms[:] = [total_norm]
         index, slot = indexes.get(grads[0].data_ptr(), (None, None)) if len(grads) == 1 else (None, None)
         idle = None if slot is None else _idle(zero, zero.params_in_partition[index])
         _fuse_scale(arena, slot, idle, lambda probe: original([probe], total_norm), lambda: original(grads, total_norm))
 
     zero.unscale_and_clip_grads = unscale_and_clip_grads
+    return lambda _: _scale_of(lambda probe: original([probe], torch.zeros_like(torch.as_tensor(norms[0]))))
 
 
-def fuse_stage_3(zero: Any, arena: FlatArena) -> None:
-    """Fuses both in the optimizer of stage 3. Its functions name a partition by its sub-group."""
+def fuse_stage_3(zero: Any, arena: FlatArena) -> Callable[[int], float]:
+    """Fuses both in the optimizer of stage 3. Its functions name a partition by its sub-group. Returns a function that
+    says what ZeRO would multiply the gradients of a sub-group with if it did not clip."""
     partitions = zero.fp32_partitioned_groups_flat
     unscale = zero.unscale_and_clip_grads
     reassign = zero._reassign_or_swap_out_partitioned_parameters
 
+    norms = [torch.zeros(())]  # the last one
+
+    def unscale_probe(sub_group: int, total_norm: Any, probe: torch.Tensor) -> None:
+        with _standing_in(partitions, sub_group, types.SimpleNamespace(grad=probe)):
+            unscale(sub_group, total_norm)
+
     @functools.wraps(unscale)
     def unscale_and_clip_grads(sub_group: int, total_norm: Any) -> None:
-        def on(probe: torch.Tensor) -> None:
-            with _standing_in(partitions, sub_group, types.SimpleNamespace(grad=probe)):
-                unscale(sub_group, total_norm)
-
+        norms[:] = [total_norm]
         slot = arena.slot_of(partitions[sub_group])
         idle = None if slot is None else _idle(zero, zero.fp16_groups[sub_group])
-        _fuse_scale(arena, slot, idle, on, lambda: unscale(sub_group, total_norm))
+        _fuse_scale(arena, slot, idle, functools.partial(unscale_probe, sub_group, total_norm),
+                    lambda: unscale(sub_group, total_norm))
+
+    def unclipped(sub_group: int) -> float:
+        return _scale_of(functools.partial(unscale_probe, sub_group, torch.zeros_like(torch.as_tensor(norms[0]))))
 
     @functools.wraps(reassign)
     def reassign_or_swap_out(sub_group: int) -> None:
@@ -103,6 +114,7 @@ def fuse_stage_3(zero: Any, arena: FlatArena) -> None:
 
     zero.unscale_and_clip_grads = unscale_and_clip_grads
     zero._reassign_or_swap_out_partitioned_parameters = reassign_or_swap_out
+    return unclipped
 
 
 @contextlib.contextmanager
@@ -173,14 +185,21 @@ def _fuse_scale(arena: FlatArena, slot: Slot | None, idle: list[tuple[int, int]]
     if slot is None or not arena.is_open:
         unscale()
         return
-    _settle(slot, idle)
     if idle == []:
-        probe = torch.ones(1)
-        unscale_probe(probe)
-        scale = probe.item()
+        _settle(slot, idle)
+        scale = _scale_of(unscale_probe)
         if math.isfinite(scale):
             owed = Owed(scale)
             slot.owed[slot.param.grad.data_ptr()] = owed
             slot.grad_scale = scale
             return
+    if arena.speculation is not None:
+        arena.speculation.refuse()
+    _settle(slot, idle)
     unscale()
+
+
+def _scale_of(unscale: Callable[[torch.Tensor], None]) -> float:
+    probe = torch.ones(1)
+    unscale(probe)
+    return float(probe.item())

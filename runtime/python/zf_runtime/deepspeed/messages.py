@@ -27,6 +27,7 @@ def describe(arena: FlatArena) -> str:
     text = f"optimizer process {stats.worker_pid} steps {count(elements)} in {partitions} with {threads} ({stats.isa})"
     if arena.mode in ("exact", "late"):
         text += ", one step late" if arena.mode == "late" else ", beside the next forward"
+        text += ", beginning in backward" if arena.speculation is not None else ""
     if arena.state != "fp32":
         text += (f"; state {arena.state}: 8 bytes a parameter for master and moments instead of 12, and the losses no "
                  "longer have DeepSpeed's bits")

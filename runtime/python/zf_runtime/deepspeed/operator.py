@@ -64,9 +64,8 @@ class CpuAdamOperator:
         state = self._states.get(optimizer_id)
         if state is None:
             raise ZfError(f"there is no DeepSpeedCPUAdam number {optimizer_id}: it was destroyed, or never made")
-        settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
-        step, betas, tensors = _whole(step), (float(beta1), float(beta2)), (params, grads, exp_avg, exp_avg_sq)
-        call = state.next(step, betas, settings)
+        step, tensors = _whole(step), (params, grads, exp_avg, exp_avg_sq)
+        call = self._call(state, step, (beta1, beta2), lr, eps, weight_decay, bias_correction)
         if params.numel() == 0:  # a rank without a part of this group
             state.last = call
         elif (arena := self.arena) is not None and (slot := arena.slot_of(params)) is not None:
@@ -80,6 +79,17 @@ class CpuAdamOperator:
             state.last = call
             state.own_powers = call.powers
         return 0
+
+    def expected(self, optimizer_id: int, step: int, group: dict[str, Any]) -> local_step.Call:
+        """Returns the call that comes next for a param_group, if it is for this step."""
+        return self._call(self._states[optimizer_id], _whole(step), group["betas"], group["lr"], group["eps"],
+                          group["weight_decay"], group["bias_correction"])
+
+    @staticmethod
+    def _call(state: local_step.OptimizerState, step: int, betas: tuple[float, float], lr: float, eps: float,
+              weight_decay: float, bias_correction: bool) -> local_step.Call:
+        settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
+        return state.next(step, (float(betas[0]), float(betas[1])), settings)
 
     def use_own(self) -> None:
         """Lets DeepSpeed's own operator step everything that does not lie in the arena."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Callable
 
 from ...errors import ZfError, ZfTimeout
+from ...native.runtime import Runtime
 from ...native.scalars import Scalars, scalars
 from ..tensors import clipping
 from ..tensors.streams import ThreadStream
@@ -34,26 +35,23 @@ class _Thread(ThreadStream):
         return done
 
 
-class Speculation:
-    """The steps of one arena that are begun in backward: Arena.begun, which the thread alone fills."""
+class Begun:
+    """The steps of a runtime's groups that are begun in backward and not decided, and the thread that begins them."""
 
-    def __init__(self, arena: Arena, overlap: Overlap):
-        self._arena, self._overlap = arena, overlap
+    def __init__(self, runtime: Runtime, begun: dict[int, Scalars]):
+        """begun: their factors by group. The thread alone fills it."""
+        self._runtime, self._begun = runtime, begun
         self._thread = _Thread()
         self._is_allowed = False
-        self._limit: float | None = None
-        self._square = 0.0  # the sum of squares of the gradients that have come
+        self._offered: set[int] = set()  # groups: their steps may be begun
         self._before = self._last = 0  # the last two tickets
-        self._offered: set[int] = set()  # numbers of places: their steps may be begun
         self._misses = 0
         self._was_taken_back = False
 
-    def stepped(self, would_be_kept: bool, limit: float | None, *, is_allowed: bool) -> bool:
-        """Is called when step() has handed over, or skipped. would_be_kept: whether the step had the factors of one
-        that is begun in backward. limit: the norm to which it has clipped. Returns whether steps may be begun now."""
+    def _count(self, would_be_kept: bool, is_allowed: bool) -> bool:
+        """Is called when a step is decided. Returns whether steps may be begun now."""
         self._misses = 0 if would_be_kept and not self._was_taken_back else self._misses + 1
         self._was_taken_back = False
-        self._limit, self._square = limit, 0.0
         self._offered = set()
         self._is_allowed = is_allowed and self._misses < _MISSES
         return self._is_allowed
@@ -62,6 +60,80 @@ class Speculation:
     def is_begun(self) -> bool:
         """Whether a step may be begun that is not decided."""
         return bool(self._offered)
+
+    def stop(self) -> None:
+        """Returns when nothing more is begun before the next step."""
+        if self._offered:
+            self._is_allowed = False
+            self._do(lambda: None)
+
+    def take_back(self) -> None:
+        """Takes back all that is begun: afterwards masters and moments are those of the last step. Does nothing, and
+        forbids nothing, if nothing is begun. No turn may be under way. Raises ZfError if the optimizer has died."""
+        if not self._offered:
+            return
+        self.stop()
+        self._do(self._take_back)
+        self._offered = set()
+
+    def end(self) -> None:
+        """Takes back, and ends the thread. The second call does nothing."""
+        try:
+            self.take_back()
+        finally:
+            self._thread.close()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Waits until the thread has done some work, and raises what that has raised."""
+        errors: list[BaseException] = []
+
+        def noted() -> None:
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+
+        latch = self._thread.call(noted)
+        while not latch.wait(1.0):
+            if not self._thread.is_alive():
+                raise ZfError("the thread that begins steps in backward has ended; make a new optimizer or engine")
+        if errors:
+            raise errors[0]
+
+    # ---- in the thread ----
+
+    def _has_room(self) -> bool:
+        """Waits until two submissions at most wait, so that little is in vain where the step is clipped. Returns
+        whether a step may be begun then."""
+        while self._is_allowed and not _is_done(self._runtime, self._before):
+            pass
+        return self._is_allowed
+
+    def _note(self, ticket: int) -> None:
+        self._before, self._last = self._last, ticket
+
+    def _take_back(self) -> None:
+        if self._begun:
+            self._was_taken_back = True
+            ticket = self._runtime.take_back(array("I", self._begun))
+            self._begun.clear()
+            self._runtime.wait(ticket)
+
+
+class Speculation(Begun):
+    """The steps of one arena that are begun in backward: Arena.begun."""
+
+    def __init__(self, arena: Arena, overlap: Overlap):
+        super().__init__(arena.runtime, arena.begun)
+        self._arena, self._overlap = arena, overlap
+        self._limit: float | None = None
+        self._square = 0.0  # the sum of squares of the gradients that have come
+
+    def stepped(self, would_be_kept: bool, limit: float | None, *, is_allowed: bool) -> bool:
+        """Is called when step() has handed over, or skipped. would_be_kept: whether the step had the factors of one
+        that is begun in backward. limit: the norm to which it has clipped. Returns whether steps may be begun now."""
+        self._limit, self._square = limit, 0.0
+        return self._count(would_be_kept, is_allowed)
 
     def has(self, place: Place) -> bool:
         """Returns whether the step of a parameter may be begun, and is not decided."""
@@ -74,24 +146,6 @@ class Speculation:
             self._offered.update(copied.place.index for copied in some)
             self._thread.call(lambda: self._begin(some))
 
-    def stop(self) -> None:
-        """Returns when nothing more is begun before the next step."""
-        if self._offered:
-            self._is_allowed = False
-            self._wait(self._thread.call(lambda: None))
-
-    def take_back(self) -> None:
-        """Takes back all that is begun: afterwards masters and moments are those of the last step. Does nothing, and
-        forbids nothing, if nothing is begun. No turn may be under way. Raises ZfError if the optimizer has died."""
-        if not self._offered:
-            return
-        self.stop()
-        errors: list[ZfError] = []
-        self._wait(self._thread.call(lambda: self._take_back(errors)))
-        if errors:
-            raise errors[0]
-        self._offered = set()
-
     def is_kept(self, factors: Mapping[int, Scalars]) -> bool:
         """Stops, and returns whether all that is begun has these factors, by the number of the place. Takes all back if
         one of them has none."""
@@ -100,18 +154,6 @@ class Speculation:
         if not begun.keys() <= factors.keys():
             self.take_back()
         return all(factors[index] == each for index, each in begun.items())
-
-    def end(self) -> None:
-        """Takes back, and ends the thread. The second call does nothing."""
-        try:
-            self.take_back()
-        finally:
-            self._thread.close()
-
-    def _wait(self, latch: Latch) -> None:
-        while not latch.wait(1.0):
-            if not self._thread.is_alive():
-                raise ZfError("the thread that begins steps in backward has ended; make a new optimizer")
 
     # ---- in the thread ----
 
@@ -141,9 +183,7 @@ class Speculation:
         turn = self._overlap.follower.turn  # the last step: what forward does not wait for may still be under way
         while self._is_allowed and turn is not None and not turn.ended.wait(_LOOK_S):
             pass
-        while self._is_allowed and not _is_done(arena, self._before):
-            pass  # two submissions at most wait, so that little is in vain where the step is clipped
-        if not new or not self._is_allowed:
+        if not new or not self._has_room():
             return
         factors = {place.index: scalars(place.settings, float(arena.counts[place.index]) + 1, True) for place in new}
         kinds = list(dict.fromkeys(factors.values()))
@@ -151,24 +191,14 @@ class Speculation:
         scalars_of = [number_of[each] for each in factors.values()]
         ticket = runtime.speculate(kinds, array("I", factors), scalars_of=scalars_of)
         arena.begun.update(factors)
-        self._before, self._last = self._last, ticket
-
-    def _take_back(self, errors: list[ZfError]) -> None:
-        try:
-            if self._arena.begun:
-                self._was_taken_back = True
-                ticket = self._arena.runtime.take_back(array("I", self._arena.begun))
-                self._arena.begun.clear()
-                self._arena.runtime.wait(ticket)
-        except ZfError as error:
-            errors.append(error)
+        self._note(ticket)
 
 
-def _is_done(arena: Arena, ticket: int) -> bool:
+def _is_done(runtime: Runtime, ticket: int) -> bool:
     """Waits a moment for a submission; 0: there is none. Returns whether it is done."""
     try:
         if ticket:
-            arena.runtime.wait(ticket, timeout=_LOOK_S)
+            runtime.wait(ticket, timeout=_LOOK_S)
     except ZfTimeout:
         return False
     return True
