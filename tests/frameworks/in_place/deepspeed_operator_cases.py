@@ -13,7 +13,17 @@ from unittest import mock
 import torch
 import zf_runtime
 import zf_runtime.deepspeed
-from deepspeed_case import LENGTHS, Case, Subclass, bits, everything, give_gradients, parameters, steps
+from deepspeed_case import (
+    LENGTHS,
+    Case,
+    DeepSpeedCPUAdam,
+    Subclass,
+    bits,
+    everything,
+    give_gradients,
+    parameters,
+    steps,
+)
 from zf_runtime.deepspeed import local_step, operator
 from zf_runtime.native import local_calls
 
@@ -31,7 +41,7 @@ class Mixed(Case):
             return everything(params, optimizer)
 
         self.same_bits(program, in_place=False)
-        self.assertEqual(self.in_place, 4 * 12)
+        self.assertEqual(self.in_place, 2 * 12)
         self.assertEqual(self.said.count("DeepSpeed's own operator steps parameters of bfloat16\n"), 1, self.said)
 
     def test_a_parameter_that_deepspeeds_own_operator_takes_after_many_steps(self):
@@ -47,7 +57,7 @@ class Mixed(Case):
             return everything(params, optimizer)
 
         self.same_bits(program, in_place=False)
-        self.assertEqual(self.in_place, 2 * 300 + 10)
+        self.assertEqual(self.in_place, 300 + 10)
         self.assertIn("steps parameters, gradients or moments of type Subclass", self.said)
 
     def test_moments_in_bf16(self):
@@ -102,7 +112,7 @@ class Mixed(Case):
             return everything(params, optimizer)
 
         self.same_bits(program, in_place=False)
-        self.assertEqual(self.in_place, 2 * 50)
+        self.assertEqual(self.in_place, 50)
 
     def test_who_asks_for_a_function_of_the_operator_changes_nothing(self):
         """Also what looks for functions, such as a debugger."""
@@ -154,6 +164,79 @@ class Mixed(Case):
         self.same_bits(program, in_place=False)
         self.assertEqual(self.in_place, 0)
         self.assertEqual(self.said, "zf_runtime.deepspeed: no library here. DeepSpeed's own operator steps\n")
+
+
+class Together(Case):
+    """The engine is called once for a step of the optimizer, whatever its groups are."""
+
+    def test_one_call_for_a_step(self):
+        def program():
+            params = parameters()
+            optimizer = self.make([{"params": params[:2], "lr": 1e-2}, {"params": params[2:], "weight_decay": 0.1}])
+            steps(params, optimizer)
+            return everything(params, optimizer)
+
+        self.same_bits(program)
+        self.assertEqual(self.in_place, 8)
+
+    def test_the_look_at_moved_threads_is_told_the_number_of_each_step(self):
+        """It looks once, at the 20th."""
+        zf_runtime.deepspeed.install()
+        params = parameters((16, 32))
+        optimizer = self.make(params)
+        with mock.patch.object(local_step.moved_threads, "look") as look:
+            steps(params, optimizer, range(25))
+        self.assertEqual([call.args for call in look.call_args_list], [(number,) for number in range(1, 26)])
+
+    def test_hooks_behind_a_step_see_it_done(self):
+        """Of an optimizer made after install(), whether torch had put hooks around the class's step before or not."""
+        def program():
+            params, seen = parameters(), []
+            optimizer = self.make(params, lr=1e-2)
+            optimizer.register_step_pre_hook(lambda *_: seen.append(params[1].detach().clone()))
+            optimizer.register_step_post_hook(lambda *_: seen.append(params[1].detach().clone()))
+            steps(params, optimizer)
+            return seen
+
+        wanted = program()
+        for step in (DeepSpeedCPUAdam.step, DeepSpeedCPUAdam.step.__wrapped__):
+            with self.subTest(step=step), mock.patch.object(DeepSpeedCPUAdam, "step", step):
+                zf_runtime.deepspeed.install()
+                got = program()
+                zf_runtime.deepspeed.uninstall()
+                self.assertEqual(list(map(bits, got)), list(map(bits, wanted)))
+                self.assertEqual(len(got), 16)
+
+    def test_a_closure_that_steps_too(self):
+        """And a call of the operator that no step makes is done when it returns."""
+        def program():
+            params = parameters()
+            optimizer = self.make(params, lr=1e-2)
+
+            def closure():
+                steps(params, optimizer, [2])
+                give_gradients(params, 3)
+
+            give_gradients(params, 1)
+            optimizer.step(closure)
+            state = optimizer.state[params[0]]
+            optimizer.ds_opt_adam.adam_update(optimizer.opt_id, 3, 1e-2, 0.9, 0.999, 1e-8, 0.0, True, params[0].data,
+                                              params[0].grad, state["exp_avg"], state["exp_avg_sq"])
+            return everything(params, optimizer)
+
+        self.same_bits(program)
+
+    def test_what_is_refused_leaves_the_parameters_before_it_stepped(self):
+        """As with DeepSpeed's operator, called for one after the other."""
+        zf_runtime.deepspeed.install()
+        params = parameters((16, 32, 64))
+        optimizer = self.make(params, lr=1e-2)
+        steps(params, optimizer)
+        before = [param.detach().clone() for param in params]
+        optimizer.state[params[1]]["exp_avg"] = torch.zeros(16)
+        with self.assertRaisesRegex(zf_runtime.ZfError, "32 elements has a gradient of 32 and moments of 16 and 32"):
+            optimizer.step()
+        self.assertEqual([torch.equal(*both) for both in zip(before, params)], [False, True, True])
 
 
 class AnySequence(Case):
@@ -333,12 +416,15 @@ class Interrupted(Case):
 
     def test_at_any_line_leaves_a_whole_step_or_none(self):
         """An exception at each line of the operator, in one step of two parameters. What follows is what DeepSpeed
-        computes if the exception came ahead of its operator or behind it."""
+        computes if the exception came ahead of its operator or behind it, ahead of the step, or if it left out both
+        parameters: those of a step are stepped together."""
         files = {module.__file__ for module in (operator, local_step, local_calls)}
         for step in self.STEPS:
             zf_runtime.deepspeed.uninstall()
             wanted = {(param, where): self.trained(self.with_own(param, where), step)
                       for param in (0, 1) for where in ("ahead", "behind")}
+            wanted["none"] = self.trained(lambda optimizer: None, step)
+            wanted["both counted"] = self.trained(self.without_operator, step)
             zf_runtime.deepspeed.install()
             seen, line, done = set(), 0, False
             while not done:
@@ -362,7 +448,7 @@ class Interrupted(Case):
             with mock.patch.object(local_step, "step", interrupted):
                 optimizer.step()
 
-        wanted = self.trained(self.with_own(0, "behind"), 5)
+        wanted = self.trained(self.with_own(1, "behind"), 5)
         zf_runtime.deepspeed.install()
         self.assertEqual(self.trained(step, 5), wanted)
 
@@ -429,6 +515,11 @@ class Interrupted(Case):
                 optimizer.step()
 
         return step
+
+    def without_operator(self, optimizer):
+        """Steps, and calls no operator."""
+        with mock.patch.object(optimizer, "ds_opt_adam", mock.Mock()):
+            optimizer.step()
 
     def traced(self, wanted, line, step):
         """Trains with an exception at line number `line` of those that a step runs in the wanted code. Returns the

@@ -36,7 +36,7 @@ class Forms(unittest.TestCase):
         with_guards = columns.Form(self.tensors)
         self.assertTrue(with_guards._checks, "this torch has no guards")
         yield with_guards, "with guards"
-        with mock.patch.object(columns, "_guards", lambda tensors: []):
+        with mock.patch.object(columns, "guards", lambda tensors: []):
             yield columns.Form(self.tensors), "without guards"
 
     def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
@@ -177,11 +177,11 @@ class Shards(unittest.TestCase):
                          [id(tensor._local_tensor) for tensor in tensors[1:]])
 
     def test_every_other_shard_is_seen(self):
-        for guards in (columns._guards, lambda tensors: []):
-            with mock.patch.object(columns, "_guards", guards):
+        for guards in (columns.guards, lambda tensors: []):
+            with mock.patch.object(columns, "guards", guards):
                 one = columns.Form(self.three())
             for name, change in SHARDS.items():
-                with self.subTest(name), mock.patch.object(columns, "_guards", guards):
+                with self.subTest(name), mock.patch.object(columns, "guards", guards):
                     tensors = self.three()
                     self.assertIsNone(one.plain([*tensors[:2], change(tensors[2])]))
 

@@ -70,7 +70,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     from . import compiling, zenflow
     from .attach import attach
     from .messages import say
-    from .operator import deferred, with_own
+    from .operator import deferred, with_one_call, with_own
 
     options = {"plan": plan, "rank": rank, **runtime_options}
     state = _state_format(state, plan)
@@ -104,7 +104,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     # optimizer process goes on.
     stages_1_and_2 = _module("deepspeed.runtime.zenflow.zenflow_stage_1_and_2")
     stage_3 = _module("deepspeed.runtime.zenflow.engine_stage3")
-    for younger in (((getattr(cpu_adam, "DeepSpeedCPUAdam", None), "step_subgroup", with_own),),
+    cpu_adam_class = getattr(cpu_adam, "DeepSpeedCPUAdam", None)
+    for younger in (((cpu_adam_class, "step", with_one_call),), ((cpu_adam_class, "step_subgroup", with_own),),
                     ((stages_1_and_2, "start_optimizer_process", instead),
                      (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
                       zenflow.announcing)),

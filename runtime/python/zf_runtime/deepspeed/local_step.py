@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+from array import array
 from typing import Any, NamedTuple
 
 import torch
@@ -41,9 +42,14 @@ def refusal(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, ex
         if not tensor.is_contiguous():
             return ("parameters or moments with strides of their own: it steps a copy of those, and they stay as they "
                     "are. Use contiguous ones")
-    if any(tensor.data_ptr() % tensor.element_size() for tensor in tensors):
+    if not at_whole_elements(tensors):
         return "parameters, gradients or moments at addresses that are no multiple of an element's size"
     return ""
+
+
+def at_whole_elements(tensors: Tensors) -> bool:
+    """Returns whether fp32 tensors have memory that begins at a multiple of an element's size."""
+    return all(address != 0 and address % 4 == 0 for address in map(torch.Tensor.data_ptr, tensors))
 
 
 def _need_what_deepspeed_steps(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor,
@@ -123,14 +129,15 @@ def scalars(powers: Powers, adamw: bool, settings: Settings, grad_scale: float =
                    -rate * decay if adamw else decay, grad_scale, abi.ADAMW if adamw else abi.ADAM, 0, powers.step)
 
 
-def step(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, exp_avg_sq: torch.Tensor,
-         scalars: Scalars, counter: ctypes.c_float) -> None:
-    """Steps tensors that refusal() has taken. The counter grows by 1 then."""
-    grads = grads.contiguous()  # as DeepSpeed's operator reads them
-    tensor = abi.Tensor(p=params.data_ptr(), g=grads.data_ptr(), state=(exp_avg.data_ptr(), exp_avg_sq.data_ptr()),
-                         elements=params.numel(), grad_type=abi.F32)
-    local_calls.engine().step_one(tensor, abi.Scalars(*scalars), counter, torch.get_num_threads())
-    moved_threads.look(int(counter.value))
+def step(words: array[int], calls: list[Call], counter: ctypes.c_float) -> None:
+    """Steps tensors that refusal() has taken, in one call. The counter grows by 1 then.
+
+    words: zf_tensor structs as words. calls: what their scalars are, by index."""
+    counters = array("Q", bytes(len(words)))  # a word for each struct, which has 8
+    counters[0] = ctypes.addressof(counter)
+    local_calls.engine().step(words, [call.scalars for call in calls], counters, sum(words[5::8]),
+                              torch.get_num_threads(), array("Q"))
+    moved_threads.look(calls[-1].powers.step)
 
 
 def _name(tensor: torch.Tensor) -> str:
@@ -161,6 +168,15 @@ class Call:
         return scalars(self.powers, self._adamw, self.told[2], grad_scale)
 
 
+class Collected:
+    """Tensors that the engine will step in one call."""
+
+    def __init__(self) -> None:
+        self.words = array("Q")  #: zf_tensor structs
+        self.calls: list[Call] = []
+        self.held: list[Any] = []  #: until they are stepped
+
+
 class OptimizerState:
     """What DeepSpeed's operator would know of one optimizer. An interrupted call counts if its tensor is stepped."""
 
@@ -170,6 +186,7 @@ class OptimizerState:
         self._adamw = bool(settings[5])
         self._last = Call(0, (0.0, 0.0), self._adamw, Settings(0.0, 0.0, 0.0, False), Powers())
         self._in_place = self._last
+        self._collected = Collected()
         self._stepped = ctypes.c_float()  # the engine counts here: no exception parts a step from its count
 
     @property
@@ -186,13 +203,30 @@ class OptimizerState:
 
     def next(self, step: int, betas: tuple[float, float], settings: Settings) -> Call:
         """Returns the call that comes next. It is the last one again for another tensor of the same group."""
-        last = self.last
+        last = self._collected.calls[-1] if self._collected.calls else self.last
         if last.told == (step, betas, settings):
             return last
         return Call(step, betas, self._adamw, settings, last.powers.after(step, betas))
 
-    def step_in_place(self, call: Call, tensors: Tensors) -> None:
-        """Lets the local engine step tensors that refusal() has taken."""
-        scalars = call.scalars
-        self._in_place = call
-        step(*tensors, scalars, self._stepped)
+    def collect(self, call: Call, tensors: Tensors) -> None:
+        """Takes tensors that refusal() has taken: flush() steps them."""
+        params, grads, exp_avg, exp_avg_sq = tensors
+        grads, collected = grads.contiguous(), self._collected  # as DeepSpeed's operator reads them
+        call.scalars  # noqa: B018  raises here what is wrong with the settings
+        if not collected.calls or collected.calls[-1] is not call:
+            collected.calls.append(call)
+        collected.held.append((tensors, grads))
+        collected.words.extend((params.data_ptr(), grads.data_ptr(), exp_avg.data_ptr(), exp_avg_sq.data_ptr(), 0,
+                                params.numel(), 0, len(collected.calls) - 1 | abi.F32 << 32))
+
+    def flush(self) -> None:
+        """Lets the local engine step what was collected, in one call. An exception leaves all of it stepped or
+        nothing, and nothing collected."""
+        collected, self._collected = self._collected, Collected()
+        if collected.words:
+            self._in_place = collected.calls[collected.words[-1] & 0xffffffff]  # an exception may leave one more
+            step(collected.words, collected.calls, self._stepped)
+
+    def drop(self) -> None:
+        """Forgets what an interrupted step has left collected."""
+        self._collected = Collected()

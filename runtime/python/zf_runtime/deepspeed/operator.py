@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 import torch
 
 from ..errors import ZfError
+from ..optim.tensors.eligibility import guards
 from . import local_step
 from .messages import say_once
 
@@ -43,7 +44,9 @@ class CpuAdamOperator:
         self._states: dict[int, local_step.OptimizerState] = {}
         self._uses_own = False
         self._is_open = False  # the local engine
+        self._taken: dict[torch.Size, Callable[..., bool]] = {}  # what finds tensors of these shapes to be as before
         self._engine_error = ""
+        self._collecting: int | None = None  # the optimizer that is in its step() now
 
     def create_adam(self, optimizer_id: int, *settings: Any) -> int:
         self._states[optimizer_id] = local_step.OptimizerState(settings)
@@ -65,18 +68,24 @@ class CpuAdamOperator:
         if state is None:
             raise ZfError(f"there is no DeepSpeedCPUAdam number {optimizer_id}: it was destroyed, or never made")
         step, tensors = _whole(step), (params, grads, exp_avg, exp_avg_sq)
+        if self._collecting != optimizer_id:
+            state.drop()
         call = self._call(state, step, (beta1, beta2), lr, eps, weight_decay, bias_correction)
-        if params.numel() == 0:  # a rank without a part of this group
-            state.last = call
-        elif (arena := self.arena) is not None and (slot := arena.slot_of(params)) is not None:
-            arena.step(slot, call.scaled(slot.take_grad_scale()), grads, (exp_avg, exp_avg_sq))
-            state.last = call
-        elif self._steps_in_place(tensors):
-            state.step_in_place(call, tensors)
-        else:
+        slot = None if self.arena is None else self.arena.slot_of(params)
+        outside = slot is None and params.numel() != 0  # 0: a rank without a part of this group
+        if outside and self._steps_in_place(tensors):
+            state.collect(call, tensors)
+            if self._collecting != optimizer_id:
+                state.flush()
+            return 0
+        state.flush()
+        if self.arena is not None and slot is not None:
+            self.arena.step(slot, call.scaled(slot.take_grad_scale()), grads, (exp_avg, exp_avg_sq))
+        elif outside:
             self._bring_up(optimizer_id, state)
             self.own.adam_update(optimizer_id, step, lr, beta1, beta2, eps, weight_decay, bias_correction, *tensors)
-            state.last = call
+        state.last = call
+        if outside:
             state.own_powers = call.powers
         return 0
 
@@ -90,6 +99,23 @@ class CpuAdamOperator:
               weight_decay: float, bias_correction: bool) -> local_step.Call:
         settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
         return state.next(step, (float(betas[0]), float(betas[1])), settings)
+
+    def together(self, optimizer_id: int, step: Callable[[], Any]) -> Any:
+        """Calls the step of an optimizer. The local engine steps in one call at its end what it can. An exception in it
+        leaves what DeepSpeed's operator would leave; one in that call leaves all of it stepped or nothing."""
+        state = self._states.get(optimizer_id)
+        if state is None:
+            return step()
+        try:
+            state.drop()
+            self._collecting = optimizer_id
+            try:
+                return step()
+            finally:
+                self._collecting = None
+                state.flush()
+        finally:
+            self._collecting = None  # also if an exception came ahead of the same line above
 
     def use_own(self) -> None:
         """Lets DeepSpeed's own operator step everything that does not lie in the arena."""
@@ -128,7 +154,12 @@ class CpuAdamOperator:
         """Returns whether the local engine steps these tensors. Says in one line who steps, once."""
         if self._uses_own:
             return False
-        reason = local_step.refusal(*tensors)
+        shape = tensors[0].shape
+        taken = self._taken.get(shape)
+        if taken is not None and taken(*tensors) and local_step.at_whole_elements(tensors):
+            reason = ""
+        elif not (reason := local_step.refusal(*tensors)):
+            self._taken.update((shape, check) for check in guards(tensors))
         if reason:
             say_once(f"DeepSpeed's own operator steps {reason}")
         return not reason and (self._is_open or self._open_engine())
@@ -184,6 +215,26 @@ def deferred(builder: Any) -> type:
             return CpuAdamOperator(lambda: builder.load(self, *args, **keywords))
 
     return DeferredBuilder
+
+
+def with_one_call(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a step of DeepSpeedCPUAdam's in which the local engine is called once. Torch's hooks are behind it."""
+    is_hooked = getattr(step, "hooked", False)  # by torch, when the first optimizer was made
+    inner = step.__wrapped__ if is_hooked else step  # type: ignore[attr-defined]
+
+    @_without_dynamo
+    @functools.wraps(inner)
+    def step_with_one_call(optimizer: Any, *args: Any, **keywords: Any) -> Any:
+        whole = functools.partial(inner, optimizer, *args, **keywords)
+        if not isinstance(optimizer.ds_opt_adam, CpuAdamOperator):
+            return whole()
+        return optimizer.ds_opt_adam.together(optimizer.opt_id, whole)
+
+    if not is_hooked:
+        return step_with_one_call
+    hooked: Any = torch.optim.Optimizer.profile_hook_step(step_with_one_call)
+    hooked.hooked = True
+    return cast(Callable[..., Any], hooked)
 
 
 def with_own(step: Callable[..., Any]) -> Callable[..., Any]:

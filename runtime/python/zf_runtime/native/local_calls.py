@@ -47,15 +47,8 @@ class Engine:
         words = array("Q", (tensors.buffer_info()[0], len(counters), ctypes.addressof(factors), len(scalars),
                             counters.buffer_info()[0], ranges.buffer_info()[0],
                             len(ranges) // len(abi.Range._fields_)))  # as words: ctypes takes 5 us to cast them
-        self._call(abi.LocalStepArgs.from_buffer(_STEP_SIZES + words), elements, threads)
-
-    def step_one(self, tensor: abi.Tensor, scalars: abi.Scalars, counter: ctypes.c_float, threads: int) -> None:
-        """Steps one tensor and adds 1 to its counter, or raises ZfError. threads: as many as torch computes with."""
-        self._call(abi.sized(abi.LocalStepArgs, tensor_size=ctypes.sizeof(abi.Tensor),
-                              scalars_size=ctypes.sizeof(abi.Scalars), tensors=ctypes.pointer(tensor), tensor_count=1,
-                              scalars=ctypes.pointer(scalars), scalar_count=1,
-                              counters=ctypes.pointer(ctypes.c_void_p(ctypes.addressof(counter)))),
-                   tensor.elements, threads)
+        call = self._keeping if elements < FEW_ELEMENTS else self._releasing
+        check(call(self._handle(threads), ctypes.byref(abi.LocalStepArgs.from_buffer(_STEP_SIZES + words))))
 
     def read(self, readings: array[int], *, norm: bool = False, digest: bool = False, alone: bool = False,
              threads: int | None = None) -> None:
@@ -79,10 +72,6 @@ class Engine:
     def statistics(self) -> abi.LocalStatistics:
         """Returns which threads step, with which instructions, and how often they did."""
         return _statistics(self._handle(torch_threads()))
-
-    def _call(self, arguments: abi.LocalStepArgs, elements: int, threads: int) -> None:
-        call = self._keeping if elements < FEW_ELEMENTS else self._releasing
-        check(call(self._handle(threads), ctypes.byref(arguments)))
 
     def _handle(self, threads: int) -> ctypes.c_void_p:
         """Returns a handle that steps with that many threads: those of torch, if the engine follows

