@@ -2,6 +2,7 @@
 
 import contextlib
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -76,6 +77,33 @@ class Forms(unittest.TestCase):
                 one = columns.Form(self.tensors)
             self.assertIsNotNone(one.plain(self.tensors))
             self.assertIsNone(one.plain([*self.tensors[:2], self.tensors[2].half()]))
+
+
+class FirstSteps(unittest.TestCase):
+    def test_parameters_of_one_shape_are_stepped_as_each_would_be_alone(self):
+        """What was found of one holds for others of its shape only if they are of its kind."""
+        def buffer(offset):
+            return torch.frombuffer(bytearray(4 * 24 + 4), dtype=torch.float32, offset=offset, count=24).view(4, 6)
+
+        kinds = {"plain": lambda t: t, "again": lambda t: t, "bf16": torch.Tensor.bfloat16,
+                 "transposed": lambda t: t.t().contiguous().t(), "at an odd address": lambda t: buffer(1).copy_(t),
+                 "at an even one": lambda t: buffer(0).copy_(t), "with gaps": lambda t: t.repeat(1, 2)[:, ::2]}
+        datas = [change(torch.randn(4, 6, generator=torch.Generator().manual_seed(at)))
+                 for at, change in enumerate(kinds.values())]
+        pairs = [(p, g) for p in datas for g in datas[:-1] if p.dtype is g.dtype]
+
+        def stepped(pairs):
+            params = [torch.nn.Parameter(buffer(1).copy_(p) if p.data_ptr() % 4 else p.clone()) for p, _ in pairs]
+            for param, (_, grad) in zip(params, pairs):
+                param.grad = grad
+            optimizer = zf_runtime.AdamW(params, lr=1e-2)
+            for _ in range(3):
+                optimizer.step()
+            return [param.detach().clone() for param in params]
+
+        with warnings.catch_warnings(record=True):
+            together, alone = stepped(pairs), [each for pair in pairs for each in stepped([pair])]
+        self.assertTrue(all(map(torch.equal, together, alone)))
 
 
 def sharded(local, placement=None):
@@ -160,6 +188,10 @@ def narrow_a_gradient(params, optimizer):
 class Shards(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        try:
+            from torch.distributed.tensor import DTensor  # noqa: F401
+        except ImportError as error:  # before torch 2.5
+            raise unittest.SkipTest(f"this torch has no public DTensor: {error}") from None
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         cls.addClassCleanup(dist.destroy_process_group)
         MESH[:] = [dist.device_mesh.init_device_mesh("cpu", (1,))]

@@ -15,7 +15,7 @@ from ..binding import moved_threads
 from ..errors import ZfError
 from ..native import abi, local_calls
 from ..native.scalars import Scalars, fp32, need_finite
-from ..optim.tensors.eligibility import TYPES
+from ..optim.tensors.eligibility import TYPES, have_memory
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]  #: parameter, gradient and both moments
 
@@ -42,14 +42,9 @@ def refusal(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, ex
         if not tensor.is_contiguous():
             return ("parameters or moments with strides of their own: it steps a copy of those, and they stay as they "
                     "are. Use contiguous ones")
-    if not at_whole_elements(tensors):
+    if not have_memory(tensors):
         return "parameters, gradients or moments at addresses that are no multiple of an element's size"
     return ""
-
-
-def at_whole_elements(tensors: Tensors) -> bool:
-    """Returns whether fp32 tensors have memory that begins at a multiple of an element's size."""
-    return all(address != 0 and address % 4 == 0 for address in map(torch.Tensor.data_ptr, tensors))
 
 
 def _need_what_deepspeed_steps(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 import torch
 
 from ..errors import ZfError
-from ..optim.tensors.eligibility import guards
+from ..optim.tensors.eligibility import guards, have_memory
 from . import local_step
 from .messages import say_once
 
@@ -156,7 +156,7 @@ class CpuAdamOperator:
             return False
         shape = tensors[0].shape
         taken = self._taken.get(shape)
-        if taken is not None and taken(*tensors) and local_step.at_whole_elements(tensors):
+        if taken is not None and taken(*tensors) and have_memory(tensors):
             reason = ""
         elif not (reason := local_step.refusal(*tensors)):
             self._taken.update((shape, check) for check in guards(tensors))

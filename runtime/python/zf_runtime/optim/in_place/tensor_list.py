@@ -5,8 +5,9 @@ one by one. If a column differs from the last step's, all parameters are looked 
 
 from __future__ import annotations
 
+import operator
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -15,6 +16,8 @@ from ...native import local_calls
 from ..tensors import formats
 from ..tensors.eligibility import (
     TYPES,
+    guards,
+    have_memory,
     is_sharded,
     laid_as,
     placed,
@@ -73,6 +76,8 @@ class TensorList:
     def __init__(self) -> None:
         self.counts = Counts()
         self._roster: Roster | None = None
+        # What finds so many tensors for a parameter of this shape to be of the kind of earlier ones.
+        self._taken: dict[tuple[int, torch.Size], Callable[..., bool]] = {}
 
     def gather(self, groups: list[dict[str, Any]], state: Any) -> tuple[Parts, list[tuple[int, str]], Roster]:
         """Returns what the engine steps, and the indices of the parameters that torch steps, each with the reason.
@@ -199,16 +204,16 @@ class TensorList:
         moments = [state["exp_avg"], state["exp_avg_sq"]]
         if has_master(param, group):
             moments.append(state["low" if formats.is_split(param, group) else "master"])
-        reason, tensors = plain_tensors(param, placed(param.grad, param), moments)
-        if reason:
-            return reason, False
-        if tensors[0] is param:  # else a shard: its DTensor knows the strides
-            _lay_as(param, tensors[2:])
-        tensors[1] = laid_as(tensors[0], tensors[1])
+        tensors = [param, param.grad, *moments]
+        kind = len(tensors), param.shape
+        taken = self._taken.get(kind)
+        if taken is None or not taken(*tensors) or not have_memory(tensors):
+            reason, tensors = _plain_and_laid(param, moments)
+            if reason:
+                return reason, False
+            if not is_sharded(param) and all(map(operator.is_, tensors, [param, param.grad, *moments])):
+                self._taken.update((kind, check) for check in guards(tensors))
         p, g, m, v = tensors[:4]
-        reason = unsteppable(p, g, tensors[2:])
-        if reason:
-            return reason, False
         count = state["step"]
         half = p.dtype is not torch.float32
         parts.index.append(index)
@@ -238,8 +243,21 @@ class TensorList:
         return slot if slot >= 0 and self.counts.home(slot) == count.data_ptr() else -1
 
 
+def _plain_and_laid(param: Any, moments: list[Any]) -> tuple[str, list[Any]]:
+    """Returns the parameter, its gradient and its moments as the engine takes them, with "", or why it does not."""
+    reason, tensors = plain_tensors(param, placed(param.grad, param), moments)
+    if reason:
+        return reason, tensors
+    if tensors[0] is param:  # else a shard: its DTensor knows the strides
+        _lay_as(param, tensors[2:])
+    tensors[1] = laid_as(tensors[0], tensors[1])
+    return unsteppable(tensors[0], tensors[1], tensors[2:]), tensors
+
+
 def _zeros(param: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Returns a moment of zeros, in memory that is placed as the plan says if there is much of it."""
+    if param.numel() * 4 < PLACED_BYTES:
+        return torch.zeros_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
     made = torch.empty_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
     local = made._local_tensor if is_sharded(made) else made
     size = local.numel() * local.element_size()

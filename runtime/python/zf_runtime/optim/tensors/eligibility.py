@@ -95,11 +95,16 @@ def _laid_out_otherwise(p: Any, g: Any, moments: list[Any]) -> str:
         return "of another shape than their gradients or moments"
     if p.layout is not torch.strided or not (p.is_contiguous() or _dense(p)):
         return "with gaps in their memory"
-    if p.numel() > 0 and any(t.data_ptr() == 0 or t.data_ptr() % t.element_size() for t in (p, g, *moments)):
+    if p.numel() > 0 and not have_memory((p, g, *moments)):
         return "without memory, or at odd addresses in it"
     if not all(_lie_alike(t, p) for t in moments):
         return "with moments of other strides"
     return ""
+
+
+def have_memory(tensors: Sequence[Any]) -> bool:
+    """Returns whether all have memory that begins at a multiple of an element's size."""
+    return all(t.data_ptr() != 0 and t.data_ptr() % t.element_size() == 0 for t in tensors)
 
 
 def laid_as(param: Any, tensor: Any) -> Any:
