@@ -73,6 +73,25 @@ class Bits(Case):
                 with self.subTest(name, width=width):
                     self.trained(make=make)
 
+    def test_compiled_modules(self):
+        """Also in two graphs, where the later one's parameters are stepped before the earlier one's backward begins;
+        and a compiled function that calls backward. Costs 10 s."""
+        class Broken(torch.nn.Sequential):
+            def forward(self, x):
+                for at, layer in enumerate(self):
+                    if at == 2:
+                        torch._dynamo.graph_break()
+                    x = layer(x)
+                return x
+
+        for name, make in {"tied": Tied, "in two graphs": lambda width: Broken(*make_model(width))}.items():
+            with self.subTest(name):
+                torch._dynamo.reset()
+                self.trained(make=lambda make=make: torch.compile(make(BIG), backend="aot_eager"))
+        with self.subTest("a compiled turn"):
+            torch._dynamo.reset()
+            self.trained(make=lambda: make_model(BIG), turn=torch.compile(turn, backend="aot_eager"))
+
     def test_a_gradient_is_freed_once_it_is_stepped(self):
         """All but the smallest parameter, which waits for step()."""
         model = make_model(BIG)

@@ -1,4 +1,5 @@
-"""The local engine reads arrays once: copies, sums of squares, digests. Needs the standard library only."""
+"""The local engine reads arrays once: copies, sums of squares, digests; and what a step is told in words. Needs the
+standard library only."""
 
 import ctypes
 import time
@@ -9,6 +10,35 @@ import support
 
 from zf_runtime import ZfError
 from zf_runtime.native import abi, local_calls
+from zf_runtime.native.scalars import Scalars
+
+
+class Words(unittest.TestCase):
+    def test_each_word_of_a_step_is_the_member_that_it_stands_for(self):
+        """The package writes structs as words, in their order in the header."""
+        engine, told = local_calls.Engine(), {}
+
+        def step(handle, reference):
+            args = reference._obj
+            told.update({name: getattr(args, name) for name, _ in abi.LocalStepArgs._fields_})
+            told["eps"] = [args.scalars[at].eps for at in range(2)]
+            told.update(tensor=args.tensors[1], range=args.ranges[2], counter=args.counters[1])
+            return 0
+
+        engine._keeping = engine._releasing = step
+        tensors = array("Q", [*range(8), 11, 12, 13, 14, 15, 16, 17, 1 | abi.F32 << 32 | abi.BF16 << 40 | 3 << 48])
+        scalars = [Scalars(*[0.5] * 4, eps, *[0.5] * 4, abi.ADAMW, 0, 1) for eps in (0.25, 0.125)]
+        engine.step(tensors, scalars, array("Q", [21, 22]), 2, 1, array("Q", [*range(31, 40)]))
+        self.assertEqual([told[name] for name in ("struct_size", "tensor_size", "scalars_size", "range_size")],
+                         list(map(ctypes.sizeof, (abi.LocalStepArgs, abi.Tensor, abi.Scalars, abi.Range))))
+        self.assertEqual([told[name] for name in ("tensor_count", "scalar_count", "range_count")], [2, 2, 3])
+        self.assertEqual(told["eps"], [0.25, 0.125])
+        self.assertEqual(told["counter"], 22)
+        found, last = told["tensor"], told["range"]
+        self.assertEqual((found.p, found.g, *found.state, found.copy, found.elements, found.first_element),
+                         (11, 12, 13, 14, 15, 16, 17))
+        self.assertEqual((found.scalars, found.grad_type, found.copy_type, found.format), (1, abi.F32, abi.BF16, 3))
+        self.assertEqual((last.tensor, last.position, last.first_element), (37, 38, 39))
 
 
 class Read(unittest.TestCase):
