@@ -56,21 +56,29 @@ void check_room_for_saving(const Arena& arena, const Allowed& allowed) {
                                print_bytes(bytes), where, print_bytes(left)),
                    kNeedsNoRoom);
   };
-  if (limits.available && bytes > *limits.available) refuse(*limits.available, "the machine");
+  const std::uint64_t needed = bytes + bytes / 8;  // training may take some meanwhile
+  if (limits.available && needed > *limits.available) refuse(*limits.available, "the machine");
   if (!allowed.memory_bytes || !limits.cgroup_used) return;
   const std::uint64_t left = *allowed.memory_bytes - std::min(*allowed.memory_bytes, *limits.cgroup_used);
-  if (bytes > left) refuse(left, format_text("the job's memory limit ({})", allowed.memory_path));
+  if (needed > left) refuse(left, format_text("the job's memory limit ({})", allowed.memory_path));
 }
 
 Exporting::~Exporting() = default;  // the thread ends first: it is the last member
 
-void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::path& path,
-                      const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost) {
+void Exporting::check_idle() {
   const std::lock_guard lock(mutex_);
   if (is_running_) {
     throw AbiError(ZF_ERROR_BUSY, format_text("the export to {} is not done", path_.string()),
                    "call zf_export_wait first");
   }
+  if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+}
+
+void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::path& path,
+                      const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost) {
+  check_idle();
+  thread_ = {};  // has ended
+  const std::lock_guard lock(mutex_);
   try {
     const SignalsBlocked blocked;  // the trainer's signal handlers run on the trainer's own threads
     thread_ = std::jthread([this, file = std::move(file),
@@ -83,7 +91,6 @@ void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::p
                    kTaskLimitHint);
   }
   // The thread waits for the mutex. If nothing can be submitted, it has nothing to write.
-  failure_ = nullptr;
   path_ = path;
   is_running_ = true;
   ticket_ = 0;
@@ -98,7 +105,7 @@ void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::p
 void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile> file,
                     const std::function<bool()>& is_lost) {
   pthread_setname_np(pthread_self(), "zf-export");
-  static_cast<void>(::nice(kNicer));  // of this thread alone, on Linux
+  static_cast<void>(::nice(kNicer));  // of this thread alone, on Linux; without it only the speed differs
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -124,7 +131,7 @@ void Exporting::write(const std::stop_token& given_up, AtomicFile& file, std::ui
   const ControlBlock& control = arena_.control();
   const auto is_done = [&] { return control.completed.load(std::memory_order_seq_cst) >= ticket; };
   while (!is_done()) {
-    if (given_up.stop_requested()) return;
+    if (given_up.stop_requested()) throw GivenUp();
     if (is_lost() && !is_done()) {
       throw AbiError(ZF_WORKER_DIED, "the optimizer died before it had copied what is exported",
                      "the old file is untouched");
@@ -145,12 +152,16 @@ bool Exporting::wait(Nanoseconds deadline) {
 
 void Exporting::finish(Nanoseconds deadline, Nanoseconds timeout) {
   if (wait(deadline)) return;
-  thread_ = {};
-  throw AbiError(
-      ZF_TIMEOUT,
-      format_text("the export to {} was given up: it was not done after {} ms; the old file is untouched",
-                  path_.string(), timeout / kMillisecondNs),
-      "call zf_export_wait before zf_close");
+  thread_ = {};  // ends it, after the call that writes or syncs
+  try {
+    wait(deadline);
+  } catch (const GivenUp&) {
+    throw AbiError(
+        ZF_TIMEOUT,
+        format_text("the export to {} was given up: it was not done after {} ms; the old file is untouched",
+                    path_.string(), timeout / kMillisecondNs),
+        "call zf_export_wait before zf_close");
+  }
 }
 
 }  // namespace zf

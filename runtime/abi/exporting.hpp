@@ -24,14 +24,17 @@ void check_room_for_saving(const Arena& arena, const Allowed& allowed);
 class Exporting {
  public:
   explicit Exporting(const Arena& arena) : arena_(arena) {}
-  /// Gives the export up that is under way.
+  /// Gives up the export that is under way.
   ~Exporting();
   Exporting(const Exporting&) = delete;
   Exporting& operator=(const Exporting&) = delete;
 
+  /// Throws AbiError(ZF_ERROR_BUSY) if an export is under way, and once what the last one failed with.
+  void check_idle();
+
   /// Starts a thread that waits for the copy of the state, writes it to the file, and frees its memory.
-  /// Throws AbiError(ZF_ERROR_BUSY) if an export is under way, and what submit() throws. submit: submits the
-  /// saving (WorkKind::save) and returns its ticket. is_lost: returns whether no worker will do it.
+  /// Throws as check_idle(), and what submit() throws. One call at a time. submit: submits the save and
+  /// returns its ticket. is_lost: returns whether no worker will do it.
   void begin(std::unique_ptr<AtomicFile> file, const std::filesystem::path& path,
              const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost);
 
@@ -43,7 +46,7 @@ class Exporting {
   void finish(Nanoseconds deadline, Nanoseconds timeout);
 
  private:
-  /// Is what the thread does.
+  /// Runs in the thread.
   void run(const std::stop_token& given_up, std::unique_ptr<AtomicFile> file,
            const std::function<bool()>& is_lost);
   void write(const std::stop_token& given_up, AtomicFile& file, std::uint64_t ticket,

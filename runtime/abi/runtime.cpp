@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -257,6 +259,7 @@ bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
 void Runtime::check_all_done() const {
   if (submissions_.all_done() && !submissions_.undecided_group()) return;
   if (ended_ || worker_.is_gone()) {
+    if (submissions_.is_state_whole() && !submissions_.undecided_group()) return;
     throw AbiError(ZF_WORKER_DIED,
                    "the optimizer died during a step: parameters and moments may be half updated",
                    "open another handle and continue there from an earlier checkpoint");
@@ -328,8 +331,15 @@ void Runtime::export_state(const char* path) {
 
 void Runtime::export_begin(const char* path) {
   check_not_ended();
+  {
+    const std::lock_guard lock(mutex_);
+    check_decided();
+  }
+  exporting_.check_idle();
   check_room_for_saving(arena_, allowed_to_optimizer());
-  const std::filesystem::path target = std::filesystem::absolute(path);
+  std::error_code error;  // in a folder that was removed
+  std::filesystem::path target = std::filesystem::absolute(path, error);
+  if (error) target = path;
   auto file = std::make_unique<AtomicFile>(target);
   const std::scoped_lock lock(submit_mutex_, mutex_);
   check_not_ended();
@@ -424,8 +434,18 @@ void Runtime::end() {
 
 void Runtime::close() {
   const Nanoseconds deadline = now_ns() + close_timeout_ns_;
-  if (!ended_) end_worker(close_timeout_ns_);
-  exporting_.finish(deadline, close_timeout_ns_);
+  std::exception_ptr failure;
+  try {
+    if (!ended_) end_worker(close_timeout_ns_);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  try {
+    exporting_.finish(deadline, close_timeout_ns_);
+  } catch (...) {
+    if (!failure) failure = std::current_exception();
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void Runtime::end_worker(Nanoseconds timeout_ns) {

@@ -109,13 +109,13 @@ class Runtime {
   std::mutex submit_mutex_;  ///< held while nothing may be submitted; locked before mutex_
   std::mutex mutex_;         ///< protects submissions_; never held for long
   Submissions submissions_;
-  Exporting exporting_;
   zf_stats facts_ = ZF_STATS_INIT;  ///< of the last worker that was ready; protected by mutex_
   std::atomic<bool> has_waiter_{false};
   std::atomic<bool> ended_{false};          ///< set by end()
   std::atomic<bool> has_no_worker_{false};  ///< set when it has ended for good
-  Prefault prefault_;                       ///< after worker_, which has reserved the pages
-  WorkerWatch watch_;                       ///< the last member: it is destroyed first
+  Exporting exporting_;
+  Prefault prefault_;  ///< after worker_, which has reserved the pages
+  WorkerWatch watch_;  ///< the last member: it is destroyed first
 };
 
 }  // namespace zf

@@ -315,7 +315,7 @@ void write_state_file(AtomicFile& file, const Arena& arena, Source source, const
       PiecesOf pieces(arena, arena.group(i), kStateArrays[k], source);
       const std::uint64_t array_bytes = bytes_in_file(table.groups[i], k);
       in_pieces(array_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
-        if (given_up.stop_requested()) throw Error(Exit::runtime_error, "the export was given up");
+        if (given_up.stop_requested()) throw GivenUp();
         const std::span<const std::byte> piece = pieces.at(at, bytes);
         array.crc = crc32(array.crc, piece);
         file.write_at(array.offset + at, piece);
@@ -325,6 +325,7 @@ void write_state_file(AtomicFile& file, const Arena& arena, Source source, const
   }
   file.set_size(table.header.file_bytes);
   file.write_at(0, packed(table));
+  if (given_up.stop_requested()) throw GivenUp();
   file.commit();
 }
 

@@ -55,8 +55,11 @@ struct StateGroup {
 };
 static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(StateGroup, arrays) == 32);
 
-/// Writes the state. Call it only while no work is submitted, or, if the source is the saved copy, no save.
-/// Throws Error(runtime_error), also soon after `given_up` is requested; the file that was there before is
+/// An export that was given up.
+struct GivenUp {};
+
+/// Writes the state. Call it only while no work is submitted or, if the source is the saved copy, no save.
+/// Throws Error(runtime_error), and GivenUp soon after that is requested; the file that was there before is
 /// then untouched.
 void write_state_file(AtomicFile& file, const Arena& arena, Source source = Source::arrays,
                       const std::stop_token& given_up = {});

@@ -139,6 +139,12 @@ bool Submissions::all_done() const {
   return arena_.control().completed.load(std::memory_order_seq_cst) == submitted();
 }
 
+bool Submissions::is_state_whole() const {
+  std::uint64_t count = arena_.control().completed.load(std::memory_order_seq_cst);
+  while (count != submitted() && !is_counted(arena_.entry(count).kind)) ++count;
+  return count == submitted();
+}
+
 std::uint64_t Submissions::submit(const zf_submit_args& args) {
   check(args, groups_.size());
   check_scalars(args);
@@ -333,6 +339,7 @@ std::uint64_t Submissions::submit_save() {
   if (groups_.back().last_of(WorkKind::save, 0).ticket > completed)
     throw AbiError(ZF_ERROR_BUSY, "the copy of an export that was given up is not done", "call zf_wait");
   arena_.control().save_failed.store(0, std::memory_order_relaxed);
+  arena_.control().save_resumptions.store(0, std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < groups_.size(); ++i) publish_entry(i, 0, WorkKind::save, count);
   arena_.control().submitted.store(count, std::memory_order_seq_cst);
   arena_.control().work.ring();

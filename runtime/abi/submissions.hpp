@@ -38,6 +38,8 @@ class Submissions {
   std::uint64_t submit(const zf_submit_args& args);
   std::uint64_t submitted() const;
   bool all_done() const;
+  /// Returns whether what is not done changes no state.
+  bool is_state_whole() const;
   /// Returns the first group with a speculated step that is not decided.
   std::optional<std::size_t> undecided_group() const;
   /// Goes on in an arena of another trainer, of which all submitted work is done.

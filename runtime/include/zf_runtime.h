@@ -21,7 +21,8 @@
  * (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads:
- * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars, zf_export_begin, zf_export_wait: at any time.
+ * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars, zf_export_begin, zf_export_wait: at any
+ * time.
  * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
  *   while submitted work is not done, or a speculated step is not decided. Meanwhile zf_submit of other
  * threads waits. The buffers are not locked: do not write parameters or moments during zf_export_state, and
@@ -336,8 +337,11 @@ typedef struct zf_submit_args {
                    the group's end. A step may have 64 of them. Else, and for all elements, 0. */
 } zf_submit_args;
 
-#define ZF_SUBMIT_ARGS_INIT \
-  { (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP, NULL, 0, 0 }
+#define ZF_SUBMIT_ARGS_INIT                                                                             \
+  {                                                                                                     \
+    (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP, \
+        NULL, 0, 0                                                                                      \
+  }
 
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
  * each sees the results of those before it. All threads step the groups of one call together.
@@ -413,21 +417,23 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
  * cut the old one may be. */
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
-/* Begins an export beside the training: submits a copy of parameters and moments, of what they are when all
- * that is submitted is done, and returns. The optimizer makes the copy before it does what is submitted
- * later; a thread of the library then writes the same file as zf_export_state would, and frees the copy.
- * Until then this takes up to 12 bytes a parameter. There may be one export at a time. Until the copy is made
- * (zf_wait waits for it), write no parameters and moments. A death of the optimizer loses nothing of it.
- * Returns ZF_ERROR_BUSY if an export is under way or a speculated step is not decided, and ZF_ERROR_SYSTEM if
- * the file cannot be written or memory has no room for the copy; then nothing has begun. */
+/* Begins an export beside the training, and returns. The file is the one that zf_export_state would write
+ * when all that is submitted now is done. The optimizer copies parameters and moments at that moment, before
+ * it does what is submitted later. A thread of the library writes the copy and frees it. The copy takes up to
+ * 12 bytes a parameter. There may be one export at a time. Until the copy is made (zf_wait waits for it), do
+ * not write parameters or moments. An optimizer that dies and is restarted loses nothing of it. Returns
+ * ZF_ERROR_BUSY if an export is under way or a speculated step is not decided, ZF_ERROR_SYSTEM if the file
+ * cannot be written or memory has no room for the copy, ZF_WORKER_DIED like zf_submit, ZF_ERROR_USAGE after
+ * zf_end, and what the last export failed with if no zf_export_wait has returned it. Then nothing has begun.
+ */
 ZF_API zf_status zf_export_begin(zf_runtime* handle, const char* path);
 
 /* Waits until the file of zf_export_begin is there; ZF_OK also if none was begun. timeout_ms as for zf_wait.
- * Returns ZF_TIMEOUT if it is not yet. If the export has failed, returns once what zf_export_state would, and
- * the old file is untouched; ZF_ERROR_SYSTEM also if memory ran out, and ZF_WORKER_DIED also if the optimizer
- * died for good before the copy was made. By any thread, and after zf_end.
- * zf_close waits for the export, too, for at most zf_options.close_timeout_ms. Then it gives the export up
- * and returns ZF_TIMEOUT. It also returns what an export failed with that was not waited for. */
+ * Returns ZF_TIMEOUT if it is not there yet. If the export has failed, this returns once what zf_export_state
+ * would return. It returns ZF_ERROR_SYSTEM also if memory ran out for the copy, and ZF_WORKER_DIED if the
+ * optimizer died for good before the copy was made. By any thread, and after zf_end.
+ * zf_close waits for the export, too, for at most zf_options.close_timeout_ms and the time of the write or
+ * sync that is under way then. If the export is not done, zf_close gives it up and returns ZF_TIMEOUT. */
 ZF_API zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any

@@ -203,13 +203,13 @@ class Optimizer {
 
   /// Call zf_export_state and zf_import_state.
   void export_state(const std::string& path) const { detail::check(zf_export_state(handle_, path.c_str())); }
+  void import_state(const std::string& path) { detail::check(zf_import_state(handle_, path.c_str())); }
   /// Calls zf_export_begin.
   void export_begin(const std::string& path) { detail::check(zf_export_begin(handle_, path.c_str())); }
   /// Calls zf_export_wait. Returns false if the file is not there yet.
   bool export_wait(std::chrono::milliseconds timeout = forever) {
     return is_done(zf_export_wait(handle_, timeout.count()));
   }
-  void import_state(const std::string& path) { detail::check(zf_import_state(handle_, path.c_str())); }
 
   /// Calls zf_get_stats.
   zf_stats stats() const {

@@ -166,7 +166,8 @@ struct alignas(64) GroupBlock {
 };
 static_assert(sizeof(GroupBlock) == 640 && offsetof(GroupBlock, moment_sets) == 20 &&
               offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, committed) == 512 &&
-              offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, saved_step) == 568 && offsetof(GroupBlock, speculated) == 576);
+              offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, saved_step) == 568 &&
+              offsetof(GroupBlock, speculated) == 576);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
@@ -266,6 +267,8 @@ struct ControlBlock {
   alignas(128) WorkerStats stats;
   /// 1: memory ran out, so what was saved last is not whole. The trainer clears it before it submits one.
   std::atomic<std::uint32_t> save_failed;
+  /// By the worker, and cleared with save_failed: how often a successor has begun that save again.
+  std::atomic<std::uint32_t> save_resumptions;
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
               offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/error.hpp"
-
 namespace zf {
 
 void Saving::copy(std::uint32_t group, const Slice& slice) const noexcept {
@@ -20,9 +18,16 @@ void Saving::copy(std::uint32_t group, const Slice& slice) const noexcept {
       arena_.reserve(to.offset, to.bytes);
       std::memcpy(arena_.at<std::byte>(to.offset), arena_.at<std::byte>(from.offset), from.bytes);
     }
-  } catch (const Error&) {
+  } catch (...) {
     failed.store(1, std::memory_order_relaxed);
   }
+}
+
+void Saving::resume() const {
+  ControlBlock& control = arena_.control();
+  constexpr std::uint32_t kMost = 2;  // fewer than zf_options.max_restarts is by default
+  if (control.save_resumptions.fetch_add(1, std::memory_order_relaxed) >= kMost)
+    control.save_failed.store(1, std::memory_order_relaxed);
 }
 
 void Saving::note_step(std::uint32_t group) const {

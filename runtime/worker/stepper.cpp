@@ -257,6 +257,8 @@ void Stepper::run_batch(bool resume) {
   const Nanoseconds begin = now_ns();
   bool has_work = false;
   for (const GroupTask& task : batch_) has_work = has_work || arena_.group(task.entry.group).elements != 0;
+  const auto is_save = [](const GroupTask& task) { return task.entry.kind == WorkKind::save; };
+  if (resume && std::ranges::any_of(batch_, is_save)) saving_.resume();
   if (has_work) {
     pool_.run([this, resume](std::size_t member) {
       for (const GroupTask& task : batch_) run_task(task, member, resume);

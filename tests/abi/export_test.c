@@ -4,9 +4,13 @@
  * another sequence of random choices. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -90,11 +94,15 @@ static long arena_blocks(void) {
 
 static struct file expected, found;
 
-/* The library's writes to a file come here, and take 0.2 s if this is set. */
-static atomic_int writes_are_slow = 0;
+/* The library's writes to a file come here. They take 0.2 s, or fail, if this is set. */
+static atomic_int writes_are_slow = 0, writes_fail = 0;
 
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
   if (writes_are_slow) usleep(200000);
+  if (writes_fail) {
+    errno = ENOSPC;
+    return -1;
+  }
   return syscall(SYS_pwrite64, fd, bytes, count, offset);
 }
 
@@ -131,8 +139,10 @@ static void the_file_has_the_moment_of_its_begin(int32_t format, int kills) {
     read_file(path, &found);
     read_file(calm_path, &expected);
     CHECK(are_equal(&found, &expected));
-    CHECK(arena_blocks() == blocks); /* the copy is freed */
   }
+  EXPECT(zf_export_begin(hunted, path), ZF_OK); /* undisturbed: afterwards nothing of a copy is left */
+  EXPECT(zf_export_wait(hunted, -1), ZF_OK);
+  CHECK(arena_blocks() == blocks);
   EXPECT(zf_export_wait(hunted, -1), ZF_OK); /* there is none */
   EXPECT(zf_export_state(calm, calm_path), ZF_OK);
   EXPECT(zf_export_state(hunted, path), ZF_OK); /* no step was disturbed */
@@ -265,9 +275,10 @@ static void a_final_death_is_told_once(void) {
   EXPECT(zf_export_wait(handle, 20000), ZF_WORKER_DIED);
   expect_error("before it had copied what is exported");
   EXPECT(zf_export_wait(handle, 0), ZF_OK);
-  EXPECT(zf_close(handle), ZF_WORKER_DIED);
   read_file(path, &found);
   CHECK(found.size == 3);
+  EXPECT(zf_export_state(handle, path), ZF_OK); /* the state itself is whole */
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
 }
 
 /* A successor of the optimizer gets no memory for the copy. */
@@ -290,6 +301,74 @@ static void no_memory_is_told_and_stops_no_step(void) {
   EXPECT(zf_close(handle), ZF_OK);
   read_file(path, &found);
   CHECK(found.size == 3);
+}
+
+/* From here on the kernel kills a process that asks for new pages of an arena, as where memory runs out. */
+static int kill_who_gets_memory(void) {
+  enum { POPULATE_WRITE = 23 };
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, POPULATE_WRITE, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+/* The export is given up before the optimizer is. */
+static void a_copy_that_kills_is_not_tried_for_ever(void) {
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  if (!kill_who_gets_memory()) exit(SKIPPED);
+  kill_optimizer(handle);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  submit_step(handle, 0);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_ERROR_SYSTEM);
+  expect_error("memory ran out for the copy of what is exported");
+  zf_stats stats = ZF_STATS_INIT;
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.restarts <= 4 && stats.worker_alive); /* one kill, and at most three copies */
+  EXPECT(zf_close(handle), ZF_OK);
+  read_file(path, &found);
+  CHECK(found.size == 3);
+}
+
+/* A failure is told by the next begin at the latest. */
+static void a_failure_is_not_forgotten(void) {
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  writes_fail = 1;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  while (zf_export_begin(handle, path) == ZF_ERROR_BUSY) usleep(1000);
+  expect_error("No space left on device");
+  writes_fail = 0;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
+  read_file(path, &found);
+  CHECK(found.size > 3);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* A death in a later step, which no successor follows, leaves the file. */
+static void a_close_waits_for_it_though_the_optimizer_has_died(void) {
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 5000);
+  writes_are_slow = 1;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  const pid_t worker = worker_of(handle);
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(submit_all(handle, NULL), ZF_OK);
+  CHECK(kill(worker, SIGKILL) == 0);
+  EXPECT(zf_close(handle), ZF_WORKER_DIED);
+  writes_are_slow = 0;
+  read_file(path, &found);
+  CHECK(found.size > 3);
 }
 
 /* Room for the arena, and none for a copy of it: all else works. */
@@ -320,6 +399,9 @@ int main(void) {
   a_close_gives_it_up_in_time();
   a_final_death_is_told_once();
   in_child(no_memory_is_told_and_stops_no_step);
+  a_failure_is_not_forgotten();
+  a_close_waits_for_it_though_the_optimizer_has_died();
+  in_child(a_copy_that_kills_is_not_tried_for_ever);
   in_child(limits_refuse_the_copy_alone);
   CHECK(count_children() == 0 && count_arena_mappings() == 0);
   return 0;
