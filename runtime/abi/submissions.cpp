@@ -237,12 +237,14 @@ void Submissions::check_elements(std::size_t number, const zf_submit_args& args)
     return group.begun.begin() + static_cast<std::ptrdiff_t>(std::min(chunk, group.begun.size()));
   };
   const bool is_begun = std::find(at(chunks.begin), at(chunks.end), true) != at(chunks.end);
-  if (!is_begun && is_same_step(request_of(args, number, 0), arena_.group(index).speculations[args.buffer]))
+  if (!is_begun && chunks.begin != chunks.end &&
+      is_same_step(request_of(args, number, 0), arena_.group(index).speculations[args.buffer]))
     return;
-  throw AbiError(ZF_ERROR_USAGE,
-                 format_text("group {} has a speculated step {} that is not decided", index,
-                             is_begun ? "of these elements" : "with other scalars"),
-                 "submit ZF_STEP or ZF_TAKE_BACK");
+  throw AbiError(
+      ZF_ERROR_USAGE,
+      format_text("group {} has a speculated step {} that is not decided", index,
+                  is_begun || chunks.begin == chunks.end ? "of these elements" : "with other scalars"),
+      "submit ZF_STEP or ZF_TAKE_BACK");
 }
 
 void Submissions::publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count) {

@@ -180,5 +180,14 @@ int main(void) {
   options.plan_path = write_plan(PLAN_SHARED, NULL);
   EXPECT(zf_open(&options, &group, 1, &none), ZF_ERROR_USAGE);
   expect_error("the state format bf16 does not go together with speculation");
+
+  /* Once is enough for nothing: the ring has room for no more. */
+  group.elements = 0;
+  group.state_format = ZF_STATE_FP32;
+  EXPECT(zf_open(&options, &group, 1, &none), ZF_OK);
+  EXPECT(submit(none, ZF_SPECULATE, 0, 1, 1), ZF_OK);
+  EXPECT(submit(none, ZF_SPECULATE, 0, 1, 1), ZF_ERROR_USAGE);
+  expect_error("group 0 has a speculated step of these elements");
+  EXPECT(zf_close(none), ZF_OK);
   return 0;
 }

@@ -226,6 +226,63 @@ class Together(Case):
 
         self.same_bits(program)
 
+    def test_a_step_within_a_step_loses_nothing(self):
+        """As a signal handler may make it, between the parameters of the one that it interrupts."""
+        def program():
+            params = parameters()
+            optimizer = self.make(params, lr=1e-2)
+            steps(params, optimizer, range(1, 3))
+            update, left = optimizer.ds_opt_adam.adam_update, [2]
+
+            def adam_update(*args):
+                done = update(*args)
+                left[0] -= 1
+                if left[0] == 0:
+                    optimizer.step()
+                return done
+
+            give_gradients(params, 3)
+            with mock.patch.object(optimizer.ds_opt_adam, "adam_update", adam_update, create=True):
+                optimizer.step()
+            return everything(params, optimizer)
+
+        self.same_bits(program)
+
+    def test_nothing_behind_a_parameter(self):
+        """The betas of a group without elements count for the groups behind it."""
+        def program():
+            params = [*parameters((64, 0)), *parameters((32,), seed=4)]
+            optimizer = self.make([{"params": [each], "betas": betas} for each, betas in
+                                   zip(params, ((0.9, 0.999), (0.8, 0.99), (0.9, 0.999)))], lr=1e-2)
+            steps(params, optimizer)
+            return everything(params, optimizer)
+
+        self.same_bits(program)
+
+    def test_a_gradient_that_another_parameter_is(self):
+        def program():
+            seen = []
+            for order in ((0, 1), (1, 0)):
+                params = parameters((400_000, 400_000))
+                optimizer = self.make([params[at] for at in order], lr=1e-2)
+                for _ in range(3):
+                    params[0].grad, params[1].grad = torch.full((400_000,), 0.5), params[0].data
+                    optimizer.step()
+                seen += everything(params, optimizer)
+            return seen
+
+        self.same_bits(program)
+
+    def test_hooks_stay_when_our_step_goes(self):
+        zf_runtime.deepspeed.install()
+        params, seen = parameters(), []
+        optimizer = self.make(params, lr=1e-2)
+        optimizer.register_step_post_hook(lambda *_: seen.append(1))
+        steps(params, optimizer, [1])
+        zf_runtime.deepspeed.uninstall()
+        steps(params, optimizer, [2])
+        self.assertEqual(seen, [1, 1])
+
     def test_what_is_refused_leaves_the_parameters_before_it_stepped(self):
         """As with DeepSpeed's operator, called for one after the other."""
         zf_runtime.deepspeed.install()

@@ -70,7 +70,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     from . import compiling, zenflow
     from .attach import attach
     from .messages import say
-    from .operator import deferred, with_one_call, with_own
+    from .operator import deferred, hook, with_one_call, with_own
 
     options = {"plan": plan, "rank": rank, **runtime_options}
     state = _state_format(state, plan)
@@ -105,6 +105,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     stages_1_and_2 = _module("deepspeed.runtime.zenflow.zenflow_stage_1_and_2")
     stage_3 = _module("deepspeed.runtime.zenflow.engine_stage3")
     cpu_adam_class = getattr(cpu_adam, "DeepSpeedCPUAdam", None)
+    if cpu_adam_class is not None:
+        hook(cpu_adam_class)
     for younger in (((cpu_adam_class, "step", with_one_call),), ((cpu_adam_class, "step_subgroup", with_own),),
                     ((stages_1_and_2, "start_optimizer_process", instead),
                      (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",

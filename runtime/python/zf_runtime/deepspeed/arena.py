@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple
 import torch
 
 from ..binding import moved_threads
-from ..errors import ZfWorkerDied
+from ..errors import ZfError, ZfWorkerDied
 from ..native import abi
 from ..native.cuda import HostRegistration
 from ..native.group import Group, piece_bytes
@@ -385,7 +385,7 @@ class FlatArena:
                 self.wait()
         finally:
             self.at_end()
-            with contextlib.suppress(ZfWorkerDied):
+            with contextlib.suppress(ZfError):  # runtime.close() reports what matters
                 self.end_speculation()
             if self.registration is not None:
                 self.registration.release()

@@ -29,6 +29,7 @@ from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
 from .arena import FlatArena, Noted, Slot, is_over
 from .beside import has_hooks, make_beside
+from .fused import has_part
 from .messages import say, say_once
 from .speculation import Span, begin_behind, scalars_of_next
 from .waiting import wrap
@@ -269,7 +270,8 @@ def _begin_in_backward(zero: Any, arena: FlatArena, parts: dict[int, list[Part]]
                        unclipped: Callable[[int], float]) -> None:
     """Lets steps begin when ZeRO has put gradients into the arena."""
     of = {part.param.ds_id: part for each in parts.values() for part in each}
-    spans = {number: Span(number, part.slot.index, part.begin, part.end) for number, part in of.items()}
+    spans = {number: Span(number, part.slot.index, part.begin, part.end) for number, part in of.items()
+             if has_part(zero, part.param)}
     assert arena.speculation is not None
     arena.speculation.expect(spans.values())
 

@@ -96,7 +96,8 @@ def fuse_stage_3(zero: Any, arena: FlatArena) -> Callable[[int], float]:
     def unscale_and_clip_grads(sub_group: int, total_norm: Any) -> None:
         norms[:] = [total_norm]
         slot = arena.slot_of(partitions[sub_group])
-        idle = None if slot is None else _idle(zero, zero.fp16_groups[sub_group])
+        params = [param for param in zero.fp16_groups[sub_group] if has_part(zero, param)]
+        idle = None if slot is None else _idle(zero, params)
         _fuse_scale(arena, slot, idle, functools.partial(unscale_probe, sub_group, total_norm),
                     lambda: unscale(sub_group, total_norm))
 
@@ -136,6 +137,13 @@ def _idle(zero: Any, params: Any) -> list[tuple[int, int]] | None:
     if any(id not in positions for id in ids):
         return None
     return [tuple(positions[id][-2:]) for id in ids if id not in norms]
+
+
+def has_part(zero: Any, param: Any) -> bool:
+    """Returns whether this rank's partition of a parameter in stage 3 has elements of it. Otherwise it is padding, and
+    ZeRO puts no gradient there."""
+    rank: int = zero._get_param_partition_rank(param)
+    return bool(param.partition_numel() * rank < param.ds_numel)
 
 
 def settler(zero: Any, arena: FlatArena) -> Callable[[], None]:

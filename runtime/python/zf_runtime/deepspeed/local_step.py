@@ -3,8 +3,10 @@ operator: its factors are fp32, and so is each operation that makes them."""
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import functools
+import itertools
 import math
 from array import array
 from typing import Any, NamedTuple
@@ -16,6 +18,9 @@ from ..errors import ZfError
 from ..native import abi, local_calls
 from ..native.scalars import Scalars, fp32, need_finite
 from ..optim.tensors.eligibility import TYPES, have_memory
+
+_F32 = 4  # bytes
+_MOST_COPIED = 64 << 20  # bytes of gradients that are copied and not stepped yet
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]  #: parameter, gradient and both moments
 
@@ -170,6 +175,34 @@ class Collected:
         self.words = array("Q")  #: zf_tensor structs
         self.calls: list[Call] = []
         self.held: list[Any] = []  #: until they are stepped
+        self.copied = 0  #: bytes of copies among these
+
+
+class Written:
+    """The memory that a step of these tensors writes."""
+
+    def __init__(self, words: array[int]):
+        self._of = _places(words)
+        ranges = sorted((begin, begin + _F32 * elements) for field in (0, 2, 3)
+                        for begin, elements in zip(words[field::8], words[5::8]))
+        self._begins = [begin for begin, _ in ranges]
+        self._ends = list(itertools.accumulate((end for _, end in ranges), max))  # the largest one so far
+
+    def is_of(self, words: array[int]) -> bool:
+        """Returns whether it is that of these tensors, too."""
+        return self._of == _places(words)
+
+    def overlaps(self, words: array[int]) -> bool:
+        """Returns whether it overlaps a gradient."""
+        for gradient, elements in zip(words[1::8], words[5::8]):
+            at = bisect.bisect_left(self._begins, gradient + _F32 * elements)
+            if at and self._ends[at - 1] > gradient:
+                return True
+        return False
+
+
+def _places(words: array[int]) -> list[array[int]]:
+    return [words[field::8] for field in (0, 2, 3, 5)]
 
 
 class OptimizerState:
@@ -182,6 +215,7 @@ class OptimizerState:
         self._last = Call(0, (0.0, 0.0), self._adamw, Settings(0.0, 0.0, 0.0, False), Powers())
         self._in_place = self._last
         self._collected = Collected()
+        self._written = Written(self._collected.words)
         self._stepped = ctypes.c_float()  # the engine counts here: no exception parts a step from its count
 
     @property
@@ -194,6 +228,7 @@ class OptimizerState:
 
     @last.setter
     def last(self, call: Call) -> None:
+        self._stepped.value = 0  # what the engine has stepped came before this call
         self._last = call
 
     def next(self, step: int, betas: tuple[float, float], settings: Settings) -> Call:
@@ -204,23 +239,30 @@ class OptimizerState:
         return Call(step, betas, self._adamw, settings, last.powers.after(step, betas))
 
     def collect(self, call: Call, tensors: Tensors) -> None:
-        """Takes tensors that refusal() has taken: flush() steps them."""
+        """Takes tensors that refusal() has taken: flush() steps them. It is called here if copies take much memory."""
         params, grads, exp_avg, exp_avg_sq = tensors
         grads, collected = grads.contiguous(), self._collected  # as DeepSpeed's operator reads them
         call.scalars  # noqa: B018  raises here what is wrong with the settings
         if not collected.calls or collected.calls[-1] is not call:
             collected.calls.append(call)
         collected.held.append((tensors, grads))
+        collected.copied += 0 if grads is tensors[1] else grads.nbytes
         collected.words.extend((params.data_ptr(), grads.data_ptr(), exp_avg.data_ptr(), exp_avg_sq.data_ptr(), 0,
                                 params.numel(), 0, len(collected.calls) - 1 | abi.F32 << 32))
+        if collected.copied > _MOST_COPIED:
+            self.flush()
 
     def flush(self) -> None:
-        """Lets the local engine step what was collected, in one call. An exception leaves all of it stepped or
-        nothing, and nothing collected."""
+        """Lets the local engine step what was collected, in one call: so an exception leaves all of it stepped or
+        nothing. Where a gradient overlaps what a step writes, there is one call for each tensor."""
         collected, self._collected = self._collected, Collected()
         if collected.words:
             self._in_place = collected.calls[collected.words[-1] & 0xffffffff]  # an exception may leave one more
-            step(collected.words, collected.calls, self._stepped)
+            if not self._written.is_of(collected.words):
+                self._written = Written(collected.words)
+            each = 8 if self._written.overlaps(collected.words) else len(collected.words)  # else in their order
+            for begin in range(0, len(collected.words), each):
+                step(collected.words[begin:begin + each], collected.calls, self._stepped)
 
     def drop(self) -> None:
         """Forgets what an interrupted step has left collected."""

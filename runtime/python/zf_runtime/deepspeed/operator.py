@@ -71,8 +71,9 @@ class CpuAdamOperator:
         if self._collecting != optimizer_id:
             state.drop()
         call = self._call(state, step, (beta1, beta2), lr, eps, weight_decay, bias_correction)
-        slot = None if self.arena is None else self.arena.slot_of(params)
-        outside = slot is None and params.numel() != 0  # 0: a rank without a part of this group
+        is_empty = params.numel() == 0  # a rank without a part of this group
+        slot = None if self.arena is None or is_empty else self.arena.slot_of(params)
+        outside = slot is None and not is_empty
         if outside and self._steps_in_place(tensors):
             state.collect(call, tensors)
             if self._collecting != optimizer_id:
@@ -106,16 +107,20 @@ class CpuAdamOperator:
         state = self._states.get(optimizer_id)
         if state is None:
             return step()
+        outer = self._collecting
         try:
-            state.drop()
+            if outer == optimizer_id:  # a step in a step, as of a signal handler
+                state.flush()
+            else:
+                state.drop()
             self._collecting = optimizer_id
             try:
                 return step()
             finally:
-                self._collecting = None
+                self._collecting = outer
                 state.flush()
         finally:
-            self._collecting = None  # also if an exception came ahead of the same line above
+            self._collecting = outer  # also if an exception came ahead of the same line above
 
     def use_own(self) -> None:
         """Lets DeepSpeed's own operator step everything that does not lie in the arena."""
@@ -217,10 +222,18 @@ def deferred(builder: Any) -> type:
     return DeferredBuilder
 
 
+def hook(cls: Any) -> None:
+    """Hooks the step of an optimizer's class as torch does when the first one is made. So it stays hooked when our step
+    is taken away."""
+    if not getattr(cls.step, "hooked", False):
+        cls.step = torch.optim.Optimizer.profile_hook_step(cls.step)
+        cls.step.hooked = True
+
+
 def with_one_call(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a step of DeepSpeedCPUAdam's in which the local engine is called once. Torch's hooks are behind it."""
-    is_hooked = getattr(step, "hooked", False)  # by torch, when the first optimizer was made
-    inner = step.__wrapped__ if is_hooked else step  # type: ignore[attr-defined]
+    """Returns a step of DeepSpeedCPUAdam's in which the local engine is called once. Torch's hooks are behind it.
+    step: hooked."""
+    inner = step.__wrapped__  # type: ignore[attr-defined]
 
     @_without_dynamo
     @functools.wraps(inner)
@@ -230,8 +243,6 @@ def with_one_call(step: Callable[..., Any]) -> Callable[..., Any]:
             return whole()
         return optimizer.ds_opt_adam.together(optimizer.opt_id, whole)
 
-    if not is_hooked:
-        return step_with_one_call
     hooked: Any = torch.optim.Optimizer.profile_hook_step(step_with_one_call)
     hooked.hooked = True
     return cast(Callable[..., Any], hooked)

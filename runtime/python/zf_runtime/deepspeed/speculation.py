@@ -51,6 +51,7 @@ class Speculation(Begun):
         self._elements = [group.elements for group in runtime.groups]
         self._chunk = [group.chunk_elements(chunk_bytes) for group in runtime.groups]
         self._needed = [[0] * -(-elements // each) for elements, each in zip(self._elements, self._chunk)]
+        self._with_params: set[int] = set()  # groups; another one has only padding
         self._ready: collections.deque[tuple[int, int]] = collections.deque()  # groups and chunks
         self._events: collections.deque[Event] = collections.deque()  # before these are reached, nothing is ready
         self._is_kept = False
@@ -58,17 +59,20 @@ class Speculation(Begun):
         _open.add(self)
 
     def _forget(self) -> None:
-        self._seen: set[int] = set()  # parameters with a gradient since the last step
         self._left: dict[int, list[int]] = {}  # by group: how many elements of each chunk have none
         self._expected: dict[int, Scalars | None] = {}  # by group: the factors if nothing is clipped
         self._calls = [0] * len(self._chunk)
         self._square = 0.0  # the sum of squares of the gradients that have come
         self._is_refused = False
+        self._ready.clear()
         self._events.clear()
+        # Parameters with a gradient since the last step. This comes last: until then each gradient is a second one.
+        self._seen: set[int] = set()
 
     def expect(self, spans: Iterable[Span]) -> None:
         """Says which parameters get gradients in each step. All else, such as padding, needs none."""
         for span in spans:
+            self._with_params.add(span.group)
             for chunk, elements in self._chunks_of(span):
                 self._needed[span.group][chunk] += elements
 
@@ -108,8 +112,8 @@ class Speculation(Begun):
         if not ready or not self._is_allowed or self._expected[group] is None:
             return
         if group not in self._offered:
+            self._offered.add(group)  # first: a signal handler in between takes back, and forbids what follows
             before_first()
-            self._offered.add(group)
         self._ready.extend((group, chunk) for chunk in ready)
         self._thread.call(self._begin)
 
@@ -169,7 +173,8 @@ class Speculation(Begun):
     def _decide(self, factors: Mapping[int, Scalars], submit: Callable[[], None]) -> None:
         self._ready.clear()
         differing = [group for group, scalars in self._begun.items() if factors.get(group) != scalars]
-        self._is_kept = not differing and all(self._expected.get(group) == each for group, each in factors.items())
+        self._is_kept = not differing and all(
+            self._expected.get(group) == each for group, each in factors.items() if group in self._with_params)
         if differing:
             self._runtime.take_back(array("I", differing))
             for group in differing:
