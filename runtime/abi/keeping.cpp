@@ -142,6 +142,7 @@ KeptArena open_kept(const KeepWish& wish, const ArenaLayout& layout, const std::
                                              print(wish.name))
                                : "")};
     } catch (...) {
+      channel.reset();  // a keeper hears one caller at a time
       if (const auto started = KeepChannel::connect(path))
         started->send(KeepMessage{.request = KeepRequest::drop});
       unlink(path.c_str());

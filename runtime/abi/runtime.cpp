@@ -52,20 +52,6 @@ bool has_array(const GroupBlock& group, zf_buffer_kind kind) {
   }
 }
 
-/// Marks an arena while its arrays are being overwritten, for the case that this process dies meanwhile.
-class Overwriting {
- public:
-  explicit Overwriting(const Arena& arena) : flag_(arena.control().is_overwritten) {
-    flag_.store(1, std::memory_order_seq_cst);
-  }
-  ~Overwriting() { flag_.store(0, std::memory_order_seq_cst); }
-  Overwriting(const Overwriting&) = delete;
-  Overwriting& operator=(const Overwriting&) = delete;
-
- private:
-  std::atomic<std::uint32_t>& flag_;
-};
-
 }  // namespace
 
 Runtime::Runtime(Opening opening)
@@ -315,8 +301,11 @@ void Runtime::write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t 
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
-  const Overwriting overwriting(arena_);
+  // For the case that this process dies meanwhile. An import that has failed stays marked.
+  std::atomic<std::uint32_t>& is_overwritten = arena_.control().is_overwritten;
+  const std::uint32_t before = is_overwritten.exchange(1, std::memory_order_seq_cst);
   write_values(arena_, arena_.group(group), static_cast<ArrayKind>(kind), begin, values);
+  is_overwritten.store(before, std::memory_order_seq_cst);
 }
 
 void Runtime::export_state(const char* path) {
@@ -358,11 +347,12 @@ void Runtime::import_state(const char* path) {
     const std::lock_guard lock(mutex_);
     check_all_done();
   }
-  const Overwriting overwriting(arena_);
   // Without mutex_, so that a death is noticed meanwhile. A worker that starts touches nothing that is done.
   const std::vector<std::uint64_t> steps = read_state_file(path, arena_);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < steps.size(); ++i) last_step_number(arena_.group(i)) = steps[i];
+  drop_notes(arena_);  // they are of other steps
+  arena_.control().is_overwritten.store(0, std::memory_order_seq_cst);
 }
 
 void Runtime::keep_facts_of_ready_worker() {

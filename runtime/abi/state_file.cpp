@@ -335,6 +335,7 @@ std::vector<std::uint64_t> read_state_file(const std::filesystem::path& path, co
   const StateTable table = read_table(path, file.get(), arena.control().group_count);
   check_same_groups(path, table, table_of(arena));
   check_arrays(path, file.get(), table);
+  arena.control().is_overwritten.store(1, std::memory_order_seq_cst);
   try {
     load_arrays(path, file.get(), table, arena);
   } catch (const AbiError& error) {

@@ -79,7 +79,7 @@ void check_keep_name(std::string_view name) {
 }
 
 std::filesystem::path keep_folder(const std::optional<std::string>& chosen) {
-  if (chosen && !chosen->empty()) return *chosen;
+  if (chosen && !chosen->empty()) return std::filesystem::absolute(*chosen);
   return format_text("/dev/shm/zf-kept-{}", geteuid());
 }
 
@@ -117,7 +117,10 @@ KeepLock::KeepLock(std::filesystem::path folder) : folder_(std::move(folder)) {
   throw Error(Exit::runtime_error, format_text("the folder {} comes and goes", folder_.string()));
 }
 
-KeepLock::~KeepLock() { rmdir(folder_.c_str()); }
+KeepLock::~KeepLock() {
+  rmdir(folder_.c_str());
+  flock(fd_.get(), LOCK_UN);  // a child forked meanwhile has the descriptor, too
+}
 
 std::optional<FileId> file_id(const std::filesystem::path& path) {
   struct stat status = {};

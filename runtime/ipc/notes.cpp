@@ -39,4 +39,9 @@ void write_note(const Arena& arena, const void* bytes, std::uint64_t step, std::
   note.ticket.store(ticket, std::memory_order_release);
 }
 
+void drop_notes(const Arena& arena) {
+  if (arena.control().note_bytes == 0) return;
+  for (unsigned index = 0; index < 2; ++index) place(arena, index).ticket.store(0, std::memory_order_release);
+}
+
 }  // namespace zf

@@ -33,4 +33,7 @@ Note* last_note(const Arena& arena);
 /// leaves the one before.
 void write_note(const Arena& arena, const void* bytes, std::uint64_t step, std::uint64_t ticket);
 
+/// Forgets all notes.
+void drop_notes(const Arena& arena);
+
 }  // namespace zf
