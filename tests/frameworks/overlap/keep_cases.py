@@ -238,6 +238,36 @@ class Keep(case.AdamWTest):
             with zf_runtime.AdamW(torch.nn.Linear(3, 2).parameters(), plan=PLAN, keep="life") as optimizer:
                 self.assertEqual(optimizer.kept and optimizer.kept.step, wanted)
 
+    def test_an_exception_that_is_caught_leaves_the_state(self):
+        program = ("import sys, torch, zf_runtime\n"
+                   "def train():\n"
+                   "    model = torch.nn.Linear(3, 2)\n"
+                   f"    with zf_runtime.AdamW(model.parameters(), plan={PLAN!r}, keep='life') as it:\n"
+                   "        model(torch.ones(1, 3)).sum().backward()\n"
+                   "        it.step()\n"
+                   "        raise ValueError\n"
+                   "try:\n"
+                   "    train()\n"
+                   "except ValueError:\n"
+                   "    sys.exit(3)\n")
+        ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=100, check=False)
+        self.assertEqual(ended.returncode, 3)
+        with zf_runtime.AdamW(torch.nn.Linear(3, 2).parameters(), plan=PLAN, keep="life") as optimizer:
+            self.assertEqual(optimizer.kept and optimizer.kept.step, 1)
+
+    def test_a_model_of_other_shapes_is_refused_and_changes_nothing(self):
+        wanted, _ = run_trainer(60, keep="calm", steps=5, overlap="exact")
+        self.die(overlap="exact")
+
+        def other():
+            params = [param.detach().T.contiguous().requires_grad_() for param in Model().parameters()]
+            with self.assertRaisesRegex(ZfStateError, "of a model with parameters of other shapes"):
+                zf_runtime.AdamW(params, plan=PLAN, keep="life", overlap="exact")
+
+        with warnings.catch_warnings(action="ignore"):
+            self.assertEqual(os.waitpid(forked(other), 0)[1], 0)
+        self.assertEqual(run_trainer(60, keep="life", steps=5, overlap="exact"), (wanted, True))
+
     def test_an_exception_out_of_with_closes_nothing(self):
         with self.assertRaises(KeyboardInterrupt), zf_runtime.AdamW(
                 Model().parameters(), plan=PLAN, keep="life") as optimizer:

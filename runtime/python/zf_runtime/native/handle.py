@@ -198,5 +198,5 @@ class Handle:
     def __del__(self) -> None:
         if getattr(self, "_pointer", None) is None or self.is_forked:
             return
-        if not (self.keeps and sys.is_finalizing()):  # a program that ends without close() leaves it
+        if not self.keeps:  # else close() alone frees it: who has caught an exception has not called that
             self._library.zf_close(self._pointer)

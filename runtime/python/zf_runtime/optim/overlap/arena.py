@@ -287,6 +287,7 @@ class Arena:
         self.keeps = options.get("keep") is not None
         if self.keeps:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
+            self._model = kept.digest_of([place.param for place in self.places])
             options["note_bytes"] = kept.size_of(len(self.places), self.note_bytes)
         self.runtime = Runtime(groups=[place.shape for place in self.places], **options)
         self.kept: kept.Kept | None = None  #: what another process had left
@@ -294,13 +295,14 @@ class Arena:
             was_kept = self.runtime.stats().was_kept
             note = self.runtime.note() if was_kept else None
             if note is not None:
-                self.kept = kept.take(note[1], self.counts)
+                self.kept = kept.take(note[1], self.counts, self._model)
             for place in self.places:
                 place.attach(self.runtime, self.counts[place.index], is_kept=note is not None)
                 if was_kept and note is None:  # it had ended before its first step
                     place.reset()
         except BaseException:
-            self.runtime.close()
+            if not (self.keeps and self.runtime.stats().was_kept):  # else it is the next program's
+                self.runtime.close()
             raise
         # A program that is all CPU gets no CUDA context from us.
         if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
@@ -313,7 +315,7 @@ class Arena:
             return None
         counts = self.counts.clone()
         counts[counted] += 1
-        return kept.noted(counts, note or b"")
+        return kept.noted(counts, note or b"", self._model)
 
     def refuse_successor(self) -> None:
         """Raises ZfError if no other arena can take the place of this one."""

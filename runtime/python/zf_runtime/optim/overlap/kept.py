@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from ...errors import ZfError
+from ...errors import ZfError, ZfStateError
 
 NOTE_BYTES = 1 << 16  # of the program, unless it says otherwise
-_LENGTH = struct.Struct("<Q")
+_HEAD = struct.Struct("<Q16s")  # bytes of the program, and digest_of()
 
 
 class Kept(NamedTuple):
@@ -32,20 +34,30 @@ def keep_name(keep: str | None, overlap: str) -> str | None:
     raise ZfError(f"keep={name!r} with overlap={overlap!r}, which {why}: use overlap=\"exact\" or \"off\"")
 
 
-def noted(counts: torch.Tensor, note: bytes) -> bytes:
-    """Returns the note of a step."""
+def digest_of(params: Sequence[torch.Tensor]) -> bytes:
+    """Returns a digest of shapes and types: another model's parameters may have as many elements."""
+    kinds = [(tuple(param.shape), str(param.dtype)) for param in params]
+    return hashlib.sha256(repr(kinds).encode()).digest()[:16]
+
+
+def noted(counts: torch.Tensor, note: bytes, model: bytes) -> bytes:
+    """Returns the note of a step. model: digest_of() its parameters."""
     numbers: bytes = counts.numpy().tobytes()
-    return _LENGTH.pack(len(note)) + numbers + note
+    return _HEAD.pack(len(note), model) + numbers + note
 
 
 def size_of(parameters: int, note_bytes: int) -> int:
     """Returns the room that noted() needs."""
-    return _LENGTH.size + 4 * parameters + note_bytes
+    return _HEAD.size + 4 * parameters + note_bytes
 
 
-def take(raw: Any, counts: torch.Tensor) -> Kept:
-    """Fills `counts` from a note, and returns what is there for the program."""
-    length, = _LENGTH.unpack_from(raw)
-    begin = _LENGTH.size + 4 * len(counts)
-    counts.copy_(torch.frombuffer(bytearray(raw[_LENGTH.size:begin]), dtype=torch.float32))
+def take(raw: Any, counts: torch.Tensor, model: bytes) -> Kept:
+    """Fills `counts` from a note, and returns what is there for the program. Raises ZfStateError if it is of another
+    model."""
+    length, noted_model = _HEAD.unpack_from(raw)
+    if noted_model != model:
+        raise ZfStateError("what is kept is of a model with parameters of other shapes: make the same model, or end "
+                           "this program and free it with: zf-tune kept --drop NAME", "ZF_ERROR_STATE")
+    begin = _HEAD.size + 4 * len(counts)
+    counts.copy_(torch.frombuffer(bytearray(raw[_HEAD.size:begin]), dtype=torch.float32))
     return Kept(int(counts.max()), bytes(raw[begin:begin + length]))

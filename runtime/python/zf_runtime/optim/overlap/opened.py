@@ -147,6 +147,8 @@ def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any], 
     if not opened.is_here:
         return
     unhook(order, arrivals, reads)
+    if opened.arena.keeps:
+        return  # it is left when the process ends
 
     def close() -> None:
         with contextlib.suppress(ZfError):
