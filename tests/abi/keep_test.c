@@ -375,6 +375,25 @@ static void half_written_state_is_refused(void) {
   expect_nothing_kept();
 }
 
+/* The note of a step is not that of a state that was imported. */
+static void import_forgets_notes(void) {
+  char path[] = "/tmp/zf-keep-state-XXXXXX";
+  uint64_t note[2] = {0, 0};
+  uint64_t step = 1;
+  zf_runtime* handle = NULL;
+  const int file = mkstemp(path);
+  CHECK(file >= 0 && close(file) == 0);
+  CHECK(open_job(&job, "life", &handle) == 0);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  run_steps(handle, &job, 0, 2);
+  EXPECT(zf_import_state(handle, path), ZF_OK);
+  EXPECT(zf_get_note(handle, note, sizeof note, &step), ZF_OK);
+  CHECK(step == 0 && note[0] == 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  CHECK(unlink(path) == 0);
+  expect_nothing_kept();
+}
+
 static void another_release_is_refused(void) {
   zf_group groups[KEPT_GROUPS];
   const zf_options options = keep_options(&job, "life");
@@ -445,6 +464,7 @@ int main(void) {
   folders_of_others_are_refused();
   socket_of_another_user_is_refused();
   half_written_state_is_refused();
+  import_forgets_notes();
   another_release_is_refused();
   failed_open_changes_nothing();
   printf("%d refusals\n", refusals);
