@@ -42,7 +42,7 @@ void check(const KeepWish& wish, int fd, const ArenaLayout& layout) {
   if (const std::string how = difference(arena, layout); !how.empty())
     refuse(wish, "has another layout: " + how, "open it as it was opened, or " + how_to_drop(wish));
   if (arena.control().is_overwritten.load(std::memory_order_seq_cst) != 0)
-    refuse(wish, "is neither old nor new: its trainer died while it read a state into it", how_to_drop(wish));
+    refuse(wish, "is half overwritten: its trainer died while it read a state into it", how_to_drop(wish));
 }
 
 /// Throws if the name is kept for other ranks, and not for this one: the job has other ranks now.

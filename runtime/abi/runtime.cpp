@@ -308,6 +308,11 @@ void Runtime::write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t 
   is_overwritten.store(before, std::memory_order_seq_cst);
 }
 
+void Runtime::overwriting(bool begins) {
+  check_not_ended();
+  arena_.control().is_overwritten.store(begins ? 1 : 0, std::memory_order_seq_cst);
+}
+
 void Runtime::export_state(const char* path) {
   const std::lock_guard submit_lock(submit_mutex_);
   {

@@ -47,6 +47,7 @@ class Runtime {
   void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin, std::span<float> values);
   void write_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                    std::span<const float> values);
+  void overwriting(bool begins);
   void export_state(const char* path);
   void export_begin(const char* path);
   /// Returns false if the export is not done yet.

@@ -178,6 +178,10 @@ zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum
   });
 }
 
+zf_status zf_overwriting(zf_runtime* handle, int32_t begins) {
+  return zf::guarded([&] { runtime_of(handle).overwriting(begins != 0); });
+}
+
 zf_status zf_get_note(zf_runtime* handle, void* note, size_t bytes, uint64_t* step) {
   return zf::guarded(
       [&] { runtime_of(handle).note(zf::required(note, "note"), bytes, zf::required(step, "step")); });

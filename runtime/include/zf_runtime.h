@@ -396,6 +396,12 @@ ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
  * ZF_ERROR_USAGE. May be called at any time. */
 ZF_API zf_status zf_get_note(zf_runtime* handle, void* note, size_t bytes, uint64_t* step);
 
+/* Says that the program begins (1) or has ended (0) to write parameters or moments through their buffers. If
+ * it dies in between, old values cannot be told from new ones, so with zf_options.keep the next zf_open
+ * refuses what is kept (ZF_ERROR_STATE). Without keep this has no effect. zf_import_state and zf_write_state
+ * do it themselves. May be called at any time. */
+ZF_API zf_status zf_overwriting(zf_runtime* handle, int32_t begins);
+
 /* Reads or writes elements [begin, begin + count) of parameters or moments as fp32, in any state format. kind
  * is ZF_PARAMS or one of the moments. What is written is rounded to nearest where the format has fewer bits;
  * of split masters both halves are written. Both return ZF_ERROR_BUSY and ZF_WORKER_DIED like

@@ -184,6 +184,9 @@ class Optimizer {
     return step;
   }
 
+  /// Calls zf_overwriting.
+  void overwriting(bool begins) { detail::check(zf_overwriting(handle_, begins ? 1 : 0)); }
+
   /// Calls zf_get_note. Returns the number of the note's step; 0: there is none.
   std::uint64_t note(std::span<std::byte> bytes) const {
     std::uint64_t step = 0;

@@ -367,7 +367,7 @@ static void half_written_state_is_refused(void) {
   }
   int status = 0;
   CHECK(waitpid(trainer, &status, 0) == trainer && WIFSIGNALED(status));
-  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "is neither old nor new");
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "is half overwritten");
   kill_and_reap(keeper_of("life"));
   zf_runtime* handle = NULL;
   open_job(&job, "life", &handle);

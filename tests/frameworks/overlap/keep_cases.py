@@ -19,10 +19,10 @@ import case
 import torch
 import zf_runtime
 from case import support
-from zf_cli import BINARY, SOURCE
 from zf_runtime import ZfBusy, ZfError, ZfStateError
 
 torch.set_num_threads(1)  # trainers are forked from here
+BINARY, SOURCE = os.environ["ZF_TUNE_BINARY"], pathlib.Path(__file__).resolve().parents[3]
 PLAN = support.plan()
 FOLDER = f"/dev/shm/zf-keep-cases-{os.getpid()}"
 KILLS = int(os.environ.get("ZF_KILLS", "3"))  # for each way of training
@@ -337,6 +337,23 @@ class Keep(case.AdamWTest):
         self.assert_refused(ZfStateError, "its note has", runtime_options={"note_bytes": 8})
         self.assert_refused(ZfStateError, "other types", lambda: Model(torch.bfloat16))
         self.assertEqual(run_trainer(60, keep="life", steps=5, overlap="exact")[0], wanted)
+
+    def test_a_checkpoint_counts_from_the_step_behind_it(self):
+        """Before that, moments are of the checkpoint, and parameters are not."""
+        def load(steps):
+            optimizer = zf_runtime.AdamW(Model().parameters(), plan=PLAN, keep="life", overlap="exact")
+            optimizer.load_state_dict(optimizer.state_dict())
+            for _ in range(steps):
+                for param in optimizer.param_groups[0]["params"]:
+                    param.grad = torch.ones_like(param)
+                optimizer.step()
+                optimizer.synchronize()
+
+        self.die(overlap="exact")
+        self.assertEqual(os.waitpid(forked(load, 1), 0)[1], 0)
+        self.assertEqual(os.waitpid(forked(load, 0), 0)[1], 0)
+        self.assert_refused(ZfStateError, "its trainer died while it")
+        self.drop()
 
     def test_a_name_in_use_is_refused(self):
         with zf_runtime.AdamW(Model().parameters(), plan=PLAN, keep="life"):

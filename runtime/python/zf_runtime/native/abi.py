@@ -150,6 +150,7 @@ FUNCTIONS = {
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
     "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
     "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
+    "zf_overwriting": (c_int32, [c_void_p, c_int32]),
     "zf_get_note": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),

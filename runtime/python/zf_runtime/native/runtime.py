@@ -292,6 +292,11 @@ class Runtime:
         check(library().zf_get_note(self._handle.pointer, memory, self._note_bytes, ctypes.byref(step)))
         return (step.value, memory.raw[:self._note_bytes]) if step.value else None
 
+    def overwriting(self, begins: bool) -> None:
+        """Says that the program begins, or has ended, to write params or moments. If it dies in between, what is kept
+        of it is refused."""
+        check(library().zf_overwriting(self._handle.pointer, begins))
+
     def step(self, group: int) -> int:
         """Returns the number of the group's last step; 0 before the first. Raises ZfBusy while submitted work is not
         done."""

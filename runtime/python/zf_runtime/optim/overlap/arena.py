@@ -285,6 +285,7 @@ class Arena:
             place.cut(chunk_bytes)
         options = {**options, "chunk_bytes": chunk_bytes}
         self.keeps = options.get("keep") is not None
+        self._is_overwritten = False
         if self.keeps:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
             self._model = kept.digest_of([place.param for place in self.places])
@@ -307,6 +308,19 @@ class Arena:
         # A program that is all CPU gets no CUDA context from us.
         if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
             self.registration = HostRegistration(array for place in self.places for array in place.arrays)
+
+    def overwrite(self) -> None:
+        """Is called before masters or moments are written, which are whole again with the next step: until then nothing
+        is kept. Before the first step nothing is, either."""
+        if self.keeps and not self._is_overwritten and bool(self.counts.any()):
+            self.runtime.overwriting(True)
+            self._is_overwritten = True
+
+    def was_stepped(self) -> None:
+        """Is called behind the submission of a step."""
+        if self._is_overwritten:
+            self.runtime.overwriting(False)
+            self._is_overwritten = False
 
     def noted(self, counted: torch.Tensor, note: bytes | None) -> bytes | None:
         """Returns what goes with a step after which the parameters of these indexes count one more. None: nothing is

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, Callable
 
 import torch
@@ -121,7 +121,7 @@ class OverlapEngine(Stated):
         self.kept = live.arena.kept
         self.opened, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
         others.remember(self)
-        self._show_kept(live)
+        self._show_kept(() if self.kept is None else live.arena.places)
         if before is not None:
             for place in live.arena.places:  # a state that the program has moved to a new parameter is taken later
                 old = before.arena.of.get(place.param)
@@ -132,9 +132,11 @@ class OverlapEngine(Stated):
             last.detach()
             before.close(keeps=False)
 
-    def _show_kept(self, opened: Opened) -> None:
-        """Shows the state that another process had left: else it is not in a state_dict() before the next step."""
-        for place in opened.arena.places if opened.arena.kept is not None else ():
+    def _show_kept(self, places: Iterable[Place]) -> None:
+        """Shows the state that another process had left: else it is not in a state_dict() before the next step. What
+        the program writes to the parameters from now on differs from what was left."""
+        for place, digest, _ in self._digests(places):
+            place.digest = digest
             if place.count > 0:
                 show(place, self._optimizer.state)
 
@@ -196,6 +198,7 @@ class OverlapEngine(Stated):
         began = time.perf_counter_ns()
         if any_edited(places, self._optimizer.state):
             self._take_back()
+            live.arena.overwrite()
             take_edits(places, self._same(), self._optimizer.state)
         self._take_written(places)
         norm = None
@@ -401,18 +404,24 @@ class OverlapEngine(Stated):
 
     def _take_written(self, places: Iterable[Place]) -> None:
         """Takes what the program has written to parameters. No step may be running."""
+        for place, digest, differs in self._digests(places):
+            if differs:
+                self._take_back()
+                self._require().arena.overwrite()
+                place.take_written()
+                place.digest = digest
+
+    def _digests(self, places: Iterable[Place]) -> Iterator[tuple[Place, Any, bool]]:
+        """Returns places with the digest of their parameters, and whether that is another one than the last one."""
         by_device: dict[torch.device, list[Place]] = {}
         for place in places:
             by_device.setdefault(place.kind[2], []).append(place)
         for device, some in by_device.items():
             stream = self._devices[device].current()
             readings = stream.read([place.local for place in some], digest=True)
-            for place, reading, differs in zip(some, readings, stream.differing(
-                    [(reading.digest, place.digest) for reading, place in zip(readings, some)])):
-                if differs:
-                    self._take_back()
-                    place.take_written()
-                    place.digest = reading.digest
+            differing = stream.differing([(reading.digest, place.digest) for reading, place in zip(readings, some)])
+            for place, reading, differs in zip(some, readings, differing):
+                yield place, reading.digest, differs
 
     def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> bool:
         """Returns whether a step that is begun in backward is kept."""

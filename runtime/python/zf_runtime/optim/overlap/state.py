@@ -82,7 +82,9 @@ class Stated:
         of = self._require().arena.of
         if any(param not in of for param in entries):
             self._open([each for each in every if each[0] in of or each[0] in entries])
-        places = self._require().arena.places
+        arena = self._require().arena
+        arena.overwrite()
+        places = arena.places
         warn_of_other_numbers(places, entries)
         optimizer.state.clear()
         for place in places:

@@ -105,6 +105,7 @@ class Sender(Follower[Turn]):
         counted = torch.tensor(indexes, device="cpu")
         ticket = runtime.submit(turn.scalars, indexes, buffer=turn.buffer, scalars_of=turn.scalars_of,
                                 note=self._arena.noted(counted, turn.note))
+        self._arena.was_stepped()
         self._arena.counts[counted] += 1
         self._arena.begun.clear()  # the submission has decided them
         turn.was_submitted = True
