@@ -140,7 +140,7 @@ static const struct environment {
     {"6 descriptors", six_descriptors, "ulimit -n"},
     {"40 descriptors more", forty_more_descriptors, NULL},
     {"no file may have a byte", no_file_size, "ulimit -f"},
-    {"files of 100 kB", small_files, NULL},
+    {"files of 100 kB", small_files, "ulimit -f"}, /* refuses the copy of an export alone */
     {"stacks of 256 KiB", small_stacks, NULL},
     {"endless stacks", endless_stacks, NULL},
     {"1 MiB of data", little_data, "ulimit -d"},

@@ -20,8 +20,8 @@ static void trainer_dies(const char* name, uint64_t last) {
   CHECK(trainer >= 0);
   if (trainer == 0) {
     zf_runtime* handle = NULL;
-    run_steps(handle, &job, open_job(&job, name, &handle), 0);
-    uint64_t step = 0;
+    uint64_t step = open_job(&job, name, &handle);
+    run_steps(handle, &job, step, 0);
     EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
     run_steps(handle, &job, step, last);
     raise(SIGKILL);
@@ -231,7 +231,8 @@ static void name_in_use_is_refused(void) {
   const zf_options options = keep_options(&job, "life");
   zf_runtime* handle = NULL;
   keep_groups(&job, groups);
-  run_steps(handle, &job, open_job(&job, "life", &handle), 0);
+  const uint64_t step = open_job(&job, "life", &handle);
+  run_steps(handle, &job, step, 0);
   refused(&options, groups, KEPT_GROUPS, ZF_ERROR_BUSY, "close its handle first");
   const pid_t other = fork();
   CHECK(other >= 0);
@@ -402,7 +403,8 @@ static void another_release_is_refused(void) {
   CHECK(trainer >= 0);
   if (trainer == 0) {
     zf_runtime* handle = NULL;
-    run_steps(handle, &job, open_job(&job, "life", &handle), 1);
+    const uint64_t step = open_job(&job, "life", &handle);
+    run_steps(handle, &job, step, 1);
     char line[512];
     char* arena = NULL;
     FILE* const maps = fopen("/proc/self/maps", "re");

@@ -169,10 +169,13 @@ pid_t keeper_of(const char* name) {
     const int file = atoi(entry->d_name) > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     const ssize_t size = file < 0 ? 0 : read(file, words, sizeof words - 1);
     if (file >= 0) close(file);
+    int is_named = 0;
+    int is_ours = 0; /* not that of a test that has failed, which may live for ten minutes */
     for (const char* word = words; word < words + (size < 0 ? 0 : size); word += strlen(word) + 1) {
-      if (strcmp(word, "--keep") == 0 && strcmp(word + sizeof "--keep", name) == 0)
-        found = atoi(entry->d_name);
+      if (strcmp(word, "--keep") == 0 && strcmp(word + sizeof "--keep", name) == 0) is_named = 1;
+      if (strcmp(word, getenv("ZF_KEEP_FOLDER")) == 0) is_ours = 1;
     }
+    if (is_named && is_ours) found = atoi(entry->d_name);
   }
   closedir(processes);
   return found;
