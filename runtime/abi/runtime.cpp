@@ -242,16 +242,22 @@ bool Runtime::await_ticket(std::uint64_t ticket, Nanoseconds deadline) {
   return await(is_done, deadline, WakeUps::end);
 }
 
-void Runtime::check_all_done() const {
-  if (submissions_.all_done() && !submissions_.undecided_group()) return;
+void Runtime::check_state_whole() const {
+  if (submissions_.is_state_whole() && !submissions_.undecided_group()) return;
   if (ended_ || worker_.is_gone()) {
-    if (submissions_.is_state_whole() && !submissions_.undecided_group()) return;
     throw AbiError(ZF_WORKER_DIED,
                    "the optimizer died during a step: parameters and moments may be half updated",
                    "open another handle and continue there from an earlier checkpoint");
   }
   check_decided();
   throw AbiError(ZF_ERROR_BUSY, "submitted work is not done yet", "call zf_wait first");
+}
+
+void Runtime::check_all_done() const {
+  check_state_whole();
+  if (submissions_.all_done() || ended_ || worker_.is_gone()) return;
+  throw AbiError(ZF_ERROR_BUSY, "submitted work still reads parameters, moments or gradients",
+                 "call zf_wait first");
 }
 
 void Runtime::check_decided() const {
@@ -264,7 +270,7 @@ void Runtime::check_decided() const {
 std::uint64_t Runtime::step(std::size_t group) {
   submissions_.check_group(group);
   const std::lock_guard lock(mutex_);
-  check_all_done();
+  check_state_whole();
   return last_step_number(arena_.group(group));
 }
 
@@ -288,7 +294,7 @@ void Runtime::read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t b
   const std::lock_guard submit_lock(submit_mutex_);
   {
     const std::lock_guard lock(mutex_);
-    check_all_done();
+    check_state_whole();
   }
   read_values(arena_, arena_.group(group), static_cast<ArrayKind>(kind), begin, values);
 }
@@ -317,7 +323,7 @@ void Runtime::export_state(const char* path) {
   const std::lock_guard submit_lock(submit_mutex_);
   {
     const std::lock_guard lock(mutex_);
-    check_all_done();
+    check_state_whole();
   }
   AtomicFile file(path);
   write_state_file(file, arena_);

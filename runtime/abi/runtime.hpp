@@ -64,8 +64,10 @@ class Runtime {
 
  private:
   void check_not_ended() const;
-  /// Throws AbiError(ZF_ERROR_BUSY) if submitted work is not done, or a speculated step not
-  /// decided. The caller holds mutex_.
+  /// Throws AbiError(ZF_ERROR_BUSY) if submitted work that changes parameters or moments is not done, or a
+  /// speculated step not decided. The caller holds mutex_.
+  void check_state_whole() const;
+  /// Throws what check_state_whole() throws, and AbiError(ZF_ERROR_BUSY) if other submitted work is not done.
   void check_all_done() const;
   /// Throws AbiError(ZF_ERROR_BUSY) if a speculated step is not decided. The caller holds mutex_.
   void check_decided() const;

@@ -24,8 +24,9 @@
  * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars, zf_export_begin, zf_export_wait: at any
  * time.
  * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
- *   while submitted work is not done, or a speculated step is not decided. Meanwhile zf_submit of other
- * threads waits. The buffers are not locked: do not write parameters or moments during zf_export_state, and
+ *   while a submitted step is not done, or a speculated one not decided; the two that write, also while the
+ * optimizer reads: for ZF_NORM, or for the copy of zf_export_begin. Meanwhile zf_submit of other threads
+ * waits. The buffers are not locked: do not write parameters or moments during zf_export_state, and
  * do not touch them during zf_import_state.
  * - zf_wait, zf_progress: by one thread at a time (other calls may run beside it).
  * - zf_norm: by any thread, but without a lock: call it after zf_wait for the ZF_NORM, and before the next
@@ -404,7 +405,7 @@ ZF_API zf_status zf_overwriting(zf_runtime* handle, int32_t begins);
 
 /* Reads or writes elements [begin, begin + count) of parameters or moments as fp32, in any state format. kind
  * is ZF_PARAMS or one of the moments. What is written is rounded to nearest where the format has fewer bits;
- * of split masters both halves are written. Both return ZF_ERROR_BUSY and ZF_WORKER_DIED like
+ * of split masters both halves are written. They return ZF_ERROR_BUSY as said above, ZF_WORKER_DIED like
  * zf_export_state, and ZF_ERROR_USAGE if the group has no such elements. */
 ZF_API zf_status zf_read_state(zf_runtime* handle, size_t group, zf_buffer_kind kind, uint64_t begin,
                                uint64_t count, float* values);
@@ -416,7 +417,7 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
  * to is replaced. What is no regular file (a device, a FIFO, a folder, /dev/stdout) is refused. zf_submit of
  * other threads waits meanwhile. It works also after the optimizer has died or was ended. On a file system
  * where files cannot be locked, it waits for up to 2 s if a temporary file is there (docs/recovery.md).
- * Returns ZF_ERROR_BUSY while submitted work is not done or a speculated step is not decided, ZF_WORKER_DIED
+ * Returns ZF_ERROR_BUSY while a submitted step is not done or a speculated one not decided, ZF_WORKER_DIED
  * if the optimizer left a step half done for good, and ZF_ERROR_SYSTEM if the file cannot be written; then
  * the old file is untouched. If only its folder cannot be synced in the end, this also returns
  * ZF_ERROR_SYSTEM, and zf_last_error says that the file is written: the new file is there, but after a power
@@ -447,7 +448,7 @@ ZF_API zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms);
  * their elements and sets of moments must equal those of the file. The next step writes ZF_STALE and ZF_COPY.
  * Everything is verified before anything is changed. Returns ZF_ERROR_STATE if the file is damaged or has
  * another version or other groups, ZF_ERROR_USAGE if there is no such file, ZF_ERROR_SYSTEM if it cannot be
- * read, and ZF_ERROR_BUSY and ZF_WORKER_DIED like zf_export_state. The file is read twice. If it fails or
+ * read, and ZF_ERROR_BUSY and ZF_WORKER_DIED like zf_write_state. The file is read twice. If it fails or
  * changes between the two, zf_last_error says that the buffers may be partly overwritten: import a whole file
  * then. */
 ZF_API zf_status zf_import_state(zf_runtime* handle, const char* path);

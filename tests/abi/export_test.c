@@ -229,6 +229,28 @@ static void what_cannot_begin_is_refused(void) {
   CHECK(found.size == 3);
 }
 
+/* Until the copy is made, it is read, and not written. */
+static void what_is_copied_can_be_read(void) {
+  const char* const path = write_file("");
+  zf_runtime* const handle = open_one(PLAN_SPLIT, 5000);
+  const pid_t worker = worker_of(handle);
+  uint64_t step = 1;
+  float value = 1.0f;
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
+  CHECK(step == 0);
+  EXPECT(zf_read_state(handle, 0, ZF_PARAMS, 0, 1, &value), ZF_OK);
+  EXPECT(zf_write_state(handle, 0, ZF_PARAMS, 0, 1, &value), ZF_ERROR_BUSY);
+  expect_error("submitted work still reads parameters, moments or gradients; call zf_wait first");
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  EXPECT(zf_import_state(handle, path), ZF_ERROR_BUSY);
+  CHECK(kill(worker, SIGCONT) == 0);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
+  EXPECT(zf_write_state(handle, 0, ZF_PARAMS, 0, 1, &value), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 /* The end of the optimizer makes the copy; the file is written after it. */
 static void an_export_goes_on_behind_the_end(void) {
   const char* const path = write_file("");
@@ -397,6 +419,7 @@ int main(void) {
     the_file_has_the_moment_of_its_begin(format, kills);
   a_killed_trainer_leaves_a_whole_file(kills);
   what_cannot_begin_is_refused();
+  what_is_copied_can_be_read();
   an_export_goes_on_behind_the_end();
   a_close_gives_it_up_in_time();
   a_final_death_is_told_once();
