@@ -39,15 +39,17 @@ struct GradientNorm {
 };
 static_assert(sizeof(GradientNorm) == 16 && offsetof(GradientNorm, finite) == 8);
 
-inline constexpr std::size_t kUndoFloats = 32;  ///< two vectors of the widest lane
+inline constexpr std::size_t kWidestLane = 16;               ///< floats
+inline constexpr std::size_t kUndoFloats = 4 * kWidestLane;  ///< two places of two vectors each
 
 /// One call of a kernel over the elements [begin, ...) of a slice.
 struct UndoRun {
   std::uint64_t chunk_number;  ///< the piece of work; numbers only rise
   std::uint64_t begin;         ///< the first element
-  std::uint64_t width;         ///< elements in a vector
-  /// Elements before the mark are stepped, and those after its vector are not. With kUndoBegun, the vector at
-  /// the mark may be torn, and its old values lie at (mark - begin) & width. Without, it is not stepped.
+  std::uint64_t width;         ///< elements that the kernel steps at once: one vector or two
+  /// Elements before the mark are stepped, and those from mark + width on are not. With kUndoBegun, the ones
+  /// in between may be torn, and their old values lie at (mark - begin) & width. Without, they are not
+  /// stepped.
   std::uint64_t mark;
 };
 
@@ -75,6 +77,6 @@ struct alignas(128) UndoLog {
   std::uint64_t current;  ///< the run that counts; the other is prepared, and made current by one store
   std::uint64_t unused[7];
 };
-static_assert(sizeof(UndoLog) == 512 && offsetof(UndoLog, runs) == 384 && offsetof(UndoLog, current) == 448);
+static_assert(sizeof(UndoLog) == 896 && offsetof(UndoLog, runs) == 768 && offsetof(UndoLog, current) == 832);
 
 }  // namespace zf

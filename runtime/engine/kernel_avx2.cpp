@@ -107,8 +107,12 @@ struct Avx2Lane {
     const W zero = _mm256_setzero_si256();
     return {_mm256_unpacklo_epi16(zero, spread), _mm256_unpackhi_epi16(zero, spread)};
   }
-  static void store_two(uint16_t* at, W first, W second) {
-    store_words(at, _mm256_permute4x64_epi64(_mm256_packus_epi32(down(first), down(second)), 0xd8));
+  static W two(W first, W second) {
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(down(first), down(second)), 0xd8);
+  }
+  static void store_two(uint16_t* at, W first, W second) { store_words(at, two(first, second)); }
+  static void stream_two(uint16_t* at, W first, W second) {
+    _mm256_stream_si256(reinterpret_cast<W*>(at), two(first, second));
   }
   static bool has_nan(F a, F b) { return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0; }
   static F where_equal(W a, W b, F then, F otherwise) {

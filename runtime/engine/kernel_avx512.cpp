@@ -108,9 +108,13 @@ struct Avx512Lane {
     const W zero = _mm512_setzero_si512();
     return {_mm512_unpacklo_epi16(zero, spread), _mm512_unpackhi_epi16(zero, spread)};
   }
-  static void store_two(uint16_t* at, W first, W second) {
+  static W two(W first, W second) {
     const W packed = _mm512_packus_epi32(down(first), down(second));
-    store_words(at, _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed));
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed);
+  }
+  static void store_two(uint16_t* at, W first, W second) { store_words(at, two(first, second)); }
+  static void stream_two(uint16_t* at, W first, W second) {
+    _mm512_stream_si512(reinterpret_cast<W*>(at), two(first, second));
   }
   static bool has_nan(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0; }
   static F where_equal(W a, W b, F then, F otherwise) {

@@ -96,6 +96,7 @@ struct NeonLane {
   static void store_two(uint16_t* at, W first, W second) {
     vst1q_u16(at, vcombine_u16(vshrn_n_u32(first, 16), vshrn_n_u32(second, 16)));
   }
+  static void stream_two(uint16_t* at, W first, W second) { store_two(at, first, second); }
   static bool has_nan(F a, F b) { return vminvq_u32(vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b))) == 0; }
   static F where_equal(W a, W b, F then, F otherwise) { return vbslq_f32(vceqq_u32(a, b), then, otherwise); }
   static W set_words(uint32_t word) { return vdupq_n_u32(word); }

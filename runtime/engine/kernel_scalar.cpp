@@ -80,6 +80,7 @@ struct ScalarLane {
     at[0] = static_cast<uint16_t>(down(first));
     at[1] = static_cast<uint16_t>(down(second));
   }
+  static void stream_two(uint16_t* at, W first, W second) { store_two(at, first, second); }
   static bool has_nan(F a, F b) { return a != a || b != b; }
   static F where_equal(W a, W b, F then, F otherwise) { return a == b ? then : otherwise; }
   static W set_words(uint32_t word) { return word; }

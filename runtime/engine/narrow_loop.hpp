@@ -7,7 +7,7 @@
 namespace zf {
 namespace {
 
-/// The last elements of a slice, fewer than a vector, on padded arrays.
+/// The last elements of a slice, fewer than the loop steps at once, on padded arrays.
 template <class Lane, NarrowVariant kVariant>
 class NarrowRest {
  public:
@@ -26,7 +26,7 @@ class NarrowRest {
     slice.m = m_;
     slice.v = v_;
     slice.copy = copy_;
-    slice.n = Lane::width;
+    slice.n = kPadded;
     slice.prefetch_distance = 0;
     slice.dither = dither_at(slice.dither, whole_);
     return slice;
@@ -43,44 +43,52 @@ class NarrowRest {
 
  private:
   using Arrays = NarrowArrays<kVariant>;
+  static constexpr size_t kPadded = kAtOnce<Lane, kVariant>;
   static constexpr bool kReadsCopy = Arrays::kSplit || kVariant.truth;
   const Arrays of_;
   const size_t whole_;
   const size_t rest_;
-  alignas(64) typename Arrays::Master p_[Lane::width] = {};
-  alignas(64) typename Arrays::Moment m_[Lane::width] = {};
-  alignas(64) typename Arrays::Moment v_[Lane::width] = {};
-  alignas(64) unsigned char g_[Lane::width * size_of(kVariant.grad)] = {};
-  alignas(64) uint16_t copy_[Lane::width] = {};
+  alignas(64) typename Arrays::Master p_[kPadded] = {};
+  alignas(64) typename Arrays::Moment m_[kPadded] = {};
+  alignas(64) typename Arrays::Moment v_[kPadded] = {};
+  alignas(64) unsigned char g_[kPadded * size_of(kVariant.grad)] = {};
+  alignas(64) uint16_t copy_[kPadded] = {};
 };
 
-/// Steps a slice once: whole vectors first, then the rest as one vector on a padded copy.
+/// Steps [0, n) of `slice`, where n is a multiple of kAtOnce.
+template <class Lane, NarrowVariant kVariant>
+void step_narrow(const AdamScalars& scalars, const AdamArrays& slice, const UndoPlace& undo) {
+  if constexpr (kByPairs<kVariant>) {
+    step_pairs<Lane, kVariant>(scalars, slice);
+  } else if constexpr (kByTwos<kVariant>) {
+    step_twos<Lane, kVariant>(scalars, slice, undo);
+  } else {
+    step_narrow_vectors<Lane, kVariant>(scalars, slice, undo);
+  }
+}
+
+/// Steps a slice once: what fills the loop first, then the rest on a padded copy.
 template <class Lane, NarrowVariant kVariant>
 void narrow_step(const AdamScalars& scalars, const AdamArrays& slice) {
   if (slice.n == 0) return;  // an empty slice may begin anywhere
   constexpr bool kStreams = kVariant.copy != ElementType::none && !kVariant.truth;
   assert(!kStreams || reinterpret_cast<uintptr_t>(slice.copy) % 64 == 0);
   const StandardFloats standard_floats;
-  const size_t rest = slice.n % Lane::width;
+  const size_t rest = slice.n % kAtOnce<Lane, kVariant>;
   const size_t whole = slice.n - rest;
   UndoPlace undo = {slice.undo, nullptr, 0};
   if constexpr (kVariant.undo) {
+    static_assert(2 * kAtOnce<Lane, kVariant> <= kUndoFloats);
     undo.run = &slice.undo->runs[slice.undo->current];
-    undo.run->width = Lane::width;
+    undo.run->width = kAtOnce<Lane, kVariant>;
   }
-  size_t begin = 0;
-  if constexpr (kByPairs<kVariant>) {
-    begin = whole - whole % (2 * Lane::width);
-    step_pairs<Lane, kVariant>(scalars, part_of<kVariant>(slice, 0, begin));
-  } else if constexpr (kByTwos<kVariant>) {
-    begin = whole - whole % (2 * Lane::width);
-    step_twos<Lane, kVariant>(scalars, part_of<kVariant>(slice, 0, begin));
-  }
-  step_narrow_vectors<Lane, kVariant>(scalars, part_of<kVariant>(slice, begin, whole), undo);
+  AdamArrays body = slice;
+  body.n = whole;
+  step_narrow<Lane, kVariant>(scalars, body, undo);
   if (rest != 0) {
     NarrowRest<Lane, kVariant> last(slice, whole, rest);
     undo.first = whole;
-    step_narrow_vectors<Lane, kVariant>(scalars, last.padded(slice), undo);
+    step_narrow<Lane, kVariant>(scalars, last.padded(slice), undo);
     if constexpr (kVariant.undo) keep_order();  // the mark says "begun" now
     last.put_back();
   }

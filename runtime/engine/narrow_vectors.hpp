@@ -6,8 +6,8 @@
 // or_words; up, down, down_signed: shifts by 16 bits; where_number(a, then, otherwise), by what is no NaN in
 // a; load_halves, load_signed_halves: words from 16 bits each, and store_halves, which stores their lower
 // halves; load_words, store_words: whole words, at any even address; load_two: two vectors of consecutive
-// elements of 16 bits, as the upper halves of words, and store_two, which stores upper halves; has_nan(a, b);
-// where_equal(a, b, then, otherwise).
+// elements of 16 bits, as the upper halves of words, and store_two, which stores upper halves, and
+// stream_two, past the caches; has_nan(a, b); where_equal(a, b, then, otherwise).
 //
 // Tried and left: both moments in one 32-bit word (two arrays take 0.93 to 1.02 of its time), and the bf16
 // instructions of AVX-512, which flush denormals and cannot dither.
@@ -55,6 +55,11 @@ struct NarrowVariant {
   bool undo;
   bool truth;
 };
+
+constexpr NarrowVariant without_undo(NarrowVariant variant) {
+  variant.undo = false;
+  return variant;
+}
 
 /// The arrays of a slice with their types. `Master` and `Moment` are float or uint16_t.
 template <NarrowVariant kVariant>

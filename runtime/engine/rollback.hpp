@@ -14,7 +14,7 @@
 namespace zf {
 
 /// Elements with codes that lie together. A kernel starts and stops at blocks, and its undo log holds blocks.
-inline constexpr std::size_t kRollbackBlock = kUndoFloats / 2;
+inline constexpr std::size_t kRollbackBlock = kWidestLane;
 /// Bytes of the codes of a block: one per element with the codes of p (lower half) and m, then one per two
 /// elements with those of v.
 inline constexpr std::size_t kRollbackCodeBytes = kRollbackBlock * 3 / 2;

@@ -90,7 +90,7 @@ std::uint64_t element_number(const TensorStep& step, std::uint64_t position) {
 }
 
 // roll_back() knows one short vector of a slice, its last: ranges must not end within a vector.
-static_assert(kRangeGrain % (kUndoFloats / 2) == 0);
+static_assert(kRangeGrain % (2 * kWidestLane) == 0);
 
 void step_part(const TensorStep& step, const Slice& slice, std::size_t prefetch_distance, UndoLog* undo) {
   const UndoRun run = undo == nullptr ? UndoRun{} : undo->runs[undo->current];

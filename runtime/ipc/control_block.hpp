@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 12;
+inline constexpr std::uint32_t kArenaVersion = 13;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
