@@ -56,11 +56,12 @@ class ExactStage3(FrameworkTest):
         self.make_plan("--ranks", "2", "--mode", "wait")  # two CPUs are enough
         return self.train(cases, "torchrun", "--nproc-per-node", "2", "--master-port", free_port(), "--no-python")
 
-    def assert_same_bits(self, said: dict):
+    def assert_same_bits(self, said: dict, padding=0):
+        """padding: so many elements have whatever was in memory, since DeepSpeed never writes them."""
         with self.subTest(**said["case"]):
             self.assertEqual(said["mode"], "exact", self.output)
             self.assertEqual(said["own"], said["exact"])
-            self.assertEqual(said["differ"], 0)
+            self.assertLessEqual(said["differ"], padding)
             self.assertGreater(len(set(said["own"])), 5, "the loss does not change: nothing was trained")
 
     def compare(self, said: list[dict]):
@@ -89,6 +90,7 @@ class ExactStage3(FrameworkTest):
         """The optimizer process stands still, so the gather waits when the signal comes."""
         cases = [HELD | {"dtype": dtype, "alarm": alarm} for alarm in ("fork", "destroy") for dtype in ("bf16", "fp32")]
         for said in self.train(cases, timeout=100):
+            self.assertIn("a fork waits for it, since the child would have old weights", self.output)
             with self.subTest(**said["case"]):
                 own, exact, is_destroyed = said["own"], said["exact"], said["case"]["alarm"] == "destroy"
                 self.assertEqual(exact.pop("closed"), is_destroyed)
@@ -120,10 +122,28 @@ class ExactStage3(FrameworkTest):
                     self.assertGreater(said["taken_back"], 2)
 
     def test_steps_of_two_ranks_begin_in_backward(self):
+        """Also where one of them has no element of a group: it does not wait for its gradients."""
         for said in self.train_two_ranks([BEGUN | {"dtype": "bf16", "clip": 2.0, "between": ["second"]},
-                                          BEGUN | {"dtype": "fp16", "accumulation": 3, "overflows": [4]}]):
-            self.assert_same_bits(said)
+                                          BEGUN | {"dtype": "fp16", "accumulation": 3, "overflows": [4]},
+                                          BEGUN | {"dtype": "bf16", "scalar": True, "reference": "wait"}]):
+            self.assert_same_bits(said, padding=int("scalar" in said["case"]))
             self.assertGreater(said["begun"], 0)
+            if "scalar" in said["case"]:
+                self.assertGreater(said["begun_later"], 5)
+
+    def test_steps_that_begin_in_backward_take_the_place_of_superoffload(self):
+        """With betas, eps, decay and bias_correction of each group, frozen parameters and clipping. The reference is
+        plain ZeRO-3. SuperOffload's check for CUDA is called, and does nothing here."""
+        for number, said in enumerate(self.train([
+                BEGUN | {"super_offload": True, "betas": "ABC", "frozen": True, "dtype": "fp16", "clip": 2.0,
+                         "overflows": [4]},
+                BEGUN | {"super_offload": True, "betas": "AB", "sub_groups": True, "dtype": "bf16"}])):
+            self.assert_same_bits(said)
+            self.assertEqual((said["class"], said["checks"]), ("DeepSpeedZeroOptimizer_Stage3", number + 1))
+            self.assertGreater(said["begun"], 0)
+            if not said["case"].get("clip"):
+                self.assertEqual(said["taken_back"], 0, "a group's factors were not those of its step")
+        self.assertIn("ZeRO-3 takes the place of SuperOffload", self.output)
 
     def test_two_ranks_have_the_same_bits(self):
         self.compare(self.train_two_ranks([

@@ -35,9 +35,11 @@ import zero_pairs
 import zf_runtime.deepspeed
 from deepspeed import utils
 from deepspeed.accelerator import get_accelerator
+from deepspeed.runtime.superoffload import superoffload_stage3
 from deepspeed.runtime.zero.partition_parameters import GatheredParameters
 from torch.utils.checkpoint import checkpoint
 from zero_pairs import arena_of, partitions_of
+from zf_runtime.optim.overlap import follower
 
 get_accelerator().is_fp16_supported = lambda: True  # PyTorch's CPU kernels have it
 
@@ -45,7 +47,11 @@ DEFAULTS = zero_pairs.DEFAULTS | {
     "stage": 3, "steps": 12, "persist": 200, "offload_param": False, "frozen": False, "tied": False, "external": False,
     "reentrant": None, "do": [], "random": None, "hold_ms": 0, "bucket": 5000, "resume": False, "engines": 1,
     "overflows": [], "kills": False, "handler": None, "alarm": None, "hpz": False, "state": None, "reference": "own",
-    "speculate": False, "between": []}
+    "speculate": False, "between": [], "super_offload": False, "scalar": False}
+EARLY = 5  # steps: what is begun in backward afterwards is counted apart
+CHECKS: list[None] = []  # SuperOffload's for CUDA
+superoffload_stage3._validate_superoffload_accelerator = lambda: CHECKS.append(None)
+follower.PATIENCE_S = 0.05  # so that a fork says that it waits
 # One thread for all: a fork of CPython 3.11 hangs in the child if a thread ends meanwhile.
 LATER = concurrent.futures.ThreadPoolExecutor(1)
 
@@ -72,6 +78,8 @@ class Model(zero_pairs.Model):
         self.width = case["width"]
         self.outer = Outer(case["width"], case["external"])
         self.reentrant = case["reentrant"]
+        if case["scalar"]:
+            self.scale = torch.nn.Parameter(torch.tensor([1.0]))  # a group: of two ranks, one has no element of it
         if case["tied"]:
             self.blocks[-1].up.weight = self.blocks[0].up.weight
         if self.turns:
@@ -88,7 +96,8 @@ class Model(zero_pairs.Model):
         for block in self.blocks:
             y = checkpoint(block, x, use_reentrant=self.reentrant) if self.reentrant is not None else block(x)
             x = y
-        return self.outer(x) + (self.sometimes(x) if self.turn % 3 in self.turns else 0)
+        y = self.outer(x) * getattr(self, "scale", 1)
+        return y + (self.sometimes(x) if self.turn % 3 in self.turns else 0)
 
 
 def make_engine(case):
@@ -102,8 +111,15 @@ def make_engine(case):
         config["zero_optimization"]["offload_param"] = {"device": "cpu"}
     if case["hpz"]:
         config["zero_optimization"]["zero_hpz_partition_size"] = 2
-    groups = [group | {"params": [param for param in group["params"] if param.requires_grad]}
+    groups = [group | {"params": [param for param in group["params"] if param.requires_grad
+                                  and param is not getattr(model, "scale", None)]}
               for group in zero_pairs.groups_of(model, case)]
+    if case["scalar"]:
+        groups.append({"params": [model.scale]})
+    if case["super_offload"]:
+        for number, group in enumerate(groups):
+            group |= {"eps": 10.0 ** -(6 + number), "weight_decay": 0.1 * number, "bias_correction": number != 1}
+        config["zero_optimization"]["offload_optimizer"]["super_offload"] = case["super_offload"] == "config"
     engine, *_ = deepspeed.initialize(model=model, model_parameters=groups, config=config, dist_init_required=True)
     return engine
 
@@ -385,6 +401,8 @@ def alarmed(case, kind: str) -> dict:
 
 def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]:
     install(case, kind)
+    if case["super_offload"] and kind == "exact":  # the reference is plain ZeRO-3
+        case = case | {"super_offload": "config"}
     engines = [make_engine(case | {"width": case["width"] // (1 + number)}) for number in range(case["engines"])]
     beside, stopped, counts = [], [], {"speculate": 0, "take_back": 0}
     for engine in engines:
@@ -399,7 +417,9 @@ def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]
             count_steps_beside(engine, arena, beside)
     actions = Actions(folder)
     facts = []
+    early = 0
     for step in range(case["steps"]):
+        early = counts["speculate"] if step < EARLY else early
         for engine in engines:
             facts += train_steps(engine, case, [step], actions)
     engine = engines[0]
@@ -411,7 +431,9 @@ def train(case, kind: str, folder: pathlib.Path) -> tuple[list[str], list, dict]
         state += [flat.detach().clone(), moments["exp_avg"].clone(), moments["exp_avg_sq"].clone()]
     arena = arena_of(engine)
     found = {"restarts": arena.runtime.stats().restarts if arena else 0, "beside": sum(beside),
-             "mode": arena.mode if arena else "", "begun": counts["speculate"], "taken_back": counts["take_back"]}
+             "mode": arena.mode if arena else "", "begun": counts["speculate"], "taken_back": counts["take_back"],
+             "begun_later": counts["speculate"] - early, "class": type(engine.optimizer).__name__,
+             "checks": len(CHECKS)}
     for engine in engines:
         engine.destroy()
     return facts, state, found

@@ -42,7 +42,7 @@ class Refused(unittest.TestCase):
         two_dimensions = torch.zeros(4, 8)
         two_dimensions.grad = torch.zeros_like(two_dimensions)
         for zero, optimizer, mode, reason in (
-                (SuperOffload(), cpu_adam(), "wait", "SuperOffload steps speculatively and rolls back"),
+                (SuperOffload(), cpu_adam(), "wait", "SuperOffload begins steps in backward by itself"),
                 (Stage2(swap_optimizer=True), cpu_adam(), "wait", "the optimizer's state is on NVMe"),
                 (Stage2(zenflow=True), cpu_adam(), "late", "ZenFlow has its own order of steps"),
                 (Stage2(), cpu_adam(fp32_optimizer_states=False), "wait", "the moments are in half precision"),

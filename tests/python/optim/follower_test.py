@@ -39,7 +39,7 @@ class Fork(unittest.TestCase):
         longer than 50 ms."""
         self.addCleanup(slow.end)
         said = io.StringIO()
-        with unittest.mock.patch.object(follower, "_PATIENCE_S", 0.05), contextlib.redirect_stderr(said):
+        with unittest.mock.patch.object(follower, "PATIENCE_S", 0.05), contextlib.redirect_stderr(said):
             child = os.fork()
             if child == 0:
                 os._exit(int(slow.turn.ended.is_set))
@@ -59,7 +59,7 @@ class Fork(unittest.TestCase):
 
     def test_an_end_that_waits_says_so(self):
         slow, said = Slow(), io.StringIO()
-        with unittest.mock.patch.object(follower, "_PATIENCE_S", 0.05), contextlib.redirect_stderr(said):
+        with unittest.mock.patch.object(follower, "PATIENCE_S", 0.05), contextlib.redirect_stderr(said):
             slow.end()
         self.assertIn("the end of its optimizer waits for it", said.getvalue())
         self.assertIsNone(slow.turn)
@@ -67,7 +67,7 @@ class Fork(unittest.TestCase):
     def test_the_end_of_the_process_gives_up(self):
         slow = Slow()
         self.addCleanup(slow.end)
-        with unittest.mock.patch.object(follower, "_PATIENCE_S", 0.05), contextlib.redirect_stderr(io.StringIO()):
+        with unittest.mock.patch.object(follower, "PATIENCE_S", 0.05), contextlib.redirect_stderr(io.StringIO()):
             follower.settle_all()
         self.assertFalse(slow.turn.ended.is_set)
 

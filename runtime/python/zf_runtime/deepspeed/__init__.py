@@ -49,7 +49,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     then no longer DeepSpeed's bits. None: what the plan names.
     speculate: with mode "exact": steps begin in backward, as soon as their gradients are there, as if nothing were
     clipped. What is clipped then, or skipped, is taken back and done again, with the same bits. It takes 2.25 bytes a
-    parameter.
+    parameter. SuperOffload is replaced by it.
 
     A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
     Raises ZfError if DeepSpeed cannot be imported."""
@@ -67,7 +67,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import compiling, zenflow
+    from . import compiling, superoffload, zenflow
     from .attach import attach
     from .messages import say
     from .operator import deferred, hook, with_one_call, with_own
@@ -119,6 +119,10 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
                      (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", zenflow.announcing))):
         if all(hasattr(owner, name) for owner, name, _ in younger):
             seams += younger
+    superoffload_stage_3 = _module("deepspeed.runtime.superoffload.superoffload_stage3")
+    if speculate and state == "fp32" and hasattr(superoffload_stage_3, "SuperOffloadOptimizer_Stage3"):
+        seams += ((superoffload_stage_3, "SuperOffloadOptimizer_Stage3",
+                   superoffload.by_stage_3(plan, stage3.DeepSpeedZeroOptimizer_Stage3)),)
     if mode == "exact" and (publisher := _module(f"{__name__}.publisher")) is not None:
         seams += ((_module("torch.distributed"), "destroy_process_group", publisher.after_turns),)
     for owner, name, change in seams:

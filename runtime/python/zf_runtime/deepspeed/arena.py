@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple
 import torch
 
 from ..binding import moved_threads
-from ..errors import ZfError, ZfWorkerDied
+from ..errors import ZfError, ZfTimeout, ZfWorkerDied
 from ..native import abi
 from ..native.cuda import HostRegistration
 from ..native.group import Group, piece_bytes
@@ -355,6 +355,13 @@ class FlatArena:
             with self._waiting:
                 self.runtime.wait(timeout=timeout)
             self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
+
+    def is_done_within(self, seconds: float) -> bool:
+        """Returns whether the optimizer process does in this time all that it was given. Publishes nothing."""
+        with self._waiting, contextlib.suppress(ZfTimeout):
+            self.runtime.wait(timeout=seconds)
+            return True
+        return False
 
     def wait_piece(self, slot: Slot, begin: int, length: int) -> None:
         """Waits until the step that was handed over last has done a range of a partition. What it has done is final:

@@ -40,6 +40,11 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
             unpin(partition.param.grad)
             partition.param.grad = None
         arena = _open(partitions, mode, options, state, speculates and _can_speculate(zero, mode, state))
+        if mode == "exact" and not all_ranks_can(zero, True):
+            mode = _waiting("another rank has no optimizer process")
+            arena.close()
+            del arena  # its memory is free before the next one takes as much
+            arena = _open(partitions, mode, options, state, False)
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
@@ -50,9 +55,6 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
         if not _announce_muon(zero, note):
             say(f"{reason}. {_who_steps(zero)}{note}")
         return
-    if mode == "exact" and not all_ranks_can(zero, True):
-        mode = arena.mode = _waiting("another rank has no optimizer process")
-        arena.end_speculation()
     for slot in arena.slots:
         with torch.no_grad():
             slot.master.copy_(slot.param)

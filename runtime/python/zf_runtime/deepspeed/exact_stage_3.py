@@ -27,6 +27,7 @@ from ..errors import ZfError
 from ..native import abi, local_calls
 from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
+from ..optim.overlap import follower
 from .arena import FlatArena, Noted, Slot, is_over
 from .beside import has_hooks, make_beside
 from .fused import has_part
@@ -120,12 +121,14 @@ class Unpublished:
         self._move_home()
 
     def leave(self) -> str:
-        """Brings the weights home before the engine ends or a child is forked. Returns why their step has failed; ""
+        """Brings the weights home before a child is forked or the engine ends. Returns why their step has failed; ""
         if it has not."""
         if self._arena.runtime.forked:
             return ""
         error = ""
         try:
+            if not self._arena.is_done_within(follower.PATIENCE_S):
+                say(follower.LATE + follower.FORK_WAITS)
             self._arena.wait()
         except ZfError as failed:  # such as ZfWorkerDied, which the next use raises
             error = str(failed)
@@ -276,9 +279,11 @@ def _begin_in_backward(zero: Any, arena: FlatArena, parts: dict[int, list[Part]]
     arena.speculation.expect(spans.values())
 
     def expected(span: Span) -> Scalars:
-        part = of[span.param]
-        group = zero.optimizer.param_groups[zero.sub_group_to_group_id[part.sub_group]]
-        return scalars_of_next(zero.optimizer, group, part.slot.param, unclipped(part.sub_group))
+        sub_group = of[span.param].sub_group
+        steps = [(partition, zero.optimizer.param_groups[zero.sub_group_to_group_id[number]])
+                 for number, partition in enumerate(zero.fp32_partitioned_groups_flat[:sub_group + 1])
+                 if arena.slot_of(partition) is not None]  # with a `ratio`, some are stepped on the GPU
+        return scalars_of_next(zero.optimizer, steps, unclipped(sub_group))
 
     begin_behind(zero, arena, "_offload_grad_partition_at_boundary", lambda param: spans.get(param.ds_id), expected,
                  lambda span: persistent.keep(of[span.param].slot))

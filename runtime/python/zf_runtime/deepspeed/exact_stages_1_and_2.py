@@ -7,6 +7,7 @@ next backward for the whole step, since it writes the gradients that the step re
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import threading
 import weakref
@@ -89,7 +90,8 @@ def _begin_in_backward(zero: Any, arena: FlatArena, speculation: Speculation,
 
     def expected(span: Span) -> Scalars:
         group = groups[span.group]
-        return scalars_of_next(zero.optimizer, zero.optimizer.param_groups[group], partitions[group], unclipped(group))
+        steps = zip(partitions[:group + 1], zero.optimizer.param_groups)
+        return scalars_of_next(zero.optimizer, steps, unclipped(group))
 
     def span_of(param: Any) -> Span | None:
         return spans.get(zero.get_param_id(param)) if zero.is_gradient_accumulation_boundary() else None
@@ -124,7 +126,8 @@ class NextForward:
     def __init__(self, zero: Any, arena: FlatArena):
         group = None
         if torch.distributed.get_world_size(zero.dp_process_group) > 1:
-            group = torch.distributed.new_group(backend=torch.distributed.get_backend(zero.dp_process_group))
+            group = torch.distributed.new_group(backend=torch.distributed.get_backend(zero.dp_process_group),
+                                                timeout=_timeout_of_program())
         self._arena = arena
         self._device = device_of(zero.bit16_groups_flat[0].device)
         self._publisher = Publisher(arena, self._device.sender(), group)
@@ -294,6 +297,15 @@ class NextForward:
         self._reads.end()
         self._order.close()
         self._turn, self._weights, self._pieces, self._addresses, self._unseen = None, [], [], [], {}
+
+
+def _timeout_of_program() -> datetime.timedelta | None:
+    """Returns how long the program lets a collective wait; None if this PyTorch does not say it: its own is used
+    then."""
+    with contextlib.suppress(AttributeError, RuntimeError):
+        found = torch.distributed.group.WORLD._get_backend(torch.device("cpu")).options._timeout
+        return found if isinstance(found, datetime.timedelta) else None
+    return None
 
 
 def _called(method: weakref.WeakMethod[Any]) -> None:

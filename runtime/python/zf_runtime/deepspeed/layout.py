@@ -53,7 +53,7 @@ def cpu_adam_of(zero: Any) -> Any:
 def partitions_of(zero: Any, optimizer: Any, mode: str, state: str = "fp32") -> list[Partition]:
     """Returns the flat fp32 partitions that this rank steps on the CPU. Raises Unsupported with the reason."""
     if is_superoffload(zero):
-        raise Unsupported("SuperOffload steps speculatively and rolls back, which the native optimizer does not do yet")
+        raise Unsupported("SuperOffload begins steps in backward by itself: give mode \"exact\" with speculate=True")
     if mode == "late" and getattr(zero, "zenflow", False):
         raise Unsupported("ZenFlow has its own order of steps, which cannot be made late: use its overlap_step")
     if not getattr(optimizer, "fp32_optimizer_states", True):

@@ -231,9 +231,10 @@ class OptimizerState:
         self._stepped.value = 0  # what the engine has stepped came before this call
         self._last = call
 
-    def next(self, step: int, betas: tuple[float, float], settings: Settings) -> Call:
-        """Returns the call that comes next. It is the last one again for another tensor of the same group."""
-        last = self._collected.calls[-1] if self._collected.calls else self.last
+    def next(self, step: int, betas: tuple[float, float], settings: Settings, last: Call | None = None) -> Call:
+        """Returns the call that comes next, after this last one. It is that again for another tensor of the same
+        group."""
+        last = last or (self._collected.calls[-1] if self._collected.calls else self.last)
         if last.told == (step, betas, settings):
             return last
         return Call(step, betas, self._adamw, settings, last.powers.after(step, betas))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 
 import torch
@@ -90,16 +91,20 @@ class CpuAdamOperator:
             state.own_powers = call.powers
         return 0
 
-    def expected(self, optimizer_id: int, step: int, group: dict[str, Any]) -> local_step.Call:
-        """Returns the call that comes next for a param_group, if it is for this step."""
-        return self._call(self._states[optimizer_id], _whole(step), group["betas"], group["lr"], group["eps"],
-                          group["weight_decay"], group["bias_correction"])
+    def expected(self, optimizer_id: int, steps: Iterable[tuple[int, dict[str, Any]]]) -> local_step.Call:
+        """Returns the last of the calls that come next, in this order: numbers of steps, and their param_groups."""
+        state, call = self._states[optimizer_id], None
+        for step, group in steps:
+            call = self._call(state, _whole(step), group["betas"], group["lr"], group["eps"], group["weight_decay"],
+                              group["bias_correction"], call)
+        assert call is not None
+        return call
 
     @staticmethod
     def _call(state: local_step.OptimizerState, step: int, betas: tuple[float, float], lr: float, eps: float,
-              weight_decay: float, bias_correction: bool) -> local_step.Call:
+              weight_decay: float, bias_correction: bool, last: local_step.Call | None = None) -> local_step.Call:
         settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
-        return state.next(step, (float(betas[0]), float(betas[1])), settings)
+        return state.next(step, (float(betas[0]), float(betas[1])), settings, last)
 
     def together(self, optimizer_id: int, step: Callable[[], Any]) -> Any:
         """Calls the step of an optimizer. The local engine steps in one call at its end what it can. An exception in it

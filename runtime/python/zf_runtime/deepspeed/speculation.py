@@ -208,9 +208,11 @@ def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span
     setattr(zero, name, place_and_begin)
 
 
-def scalars_of_next(optimizer: Any, group: dict[str, Any], partition: torch.Tensor, grad_scale: float) -> Scalars:
-    """Returns the factors that the next step of a partition will have, of a DeepSpeedCPUAdam."""
-    call = optimizer.ds_opt_adam.expected(optimizer.opt_id, optimizer.state[partition]["step"] + 1, group)
+def scalars_of_next(optimizer: Any, steps: Iterable[tuple[torch.Tensor, dict[str, Any]]], grad_scale: float) -> Scalars:
+    """Returns the factors that the last of these steps will have, of a DeepSpeedCPUAdam: partitions and their
+    param_groups, in the order in which they are stepped. The powers of beta depend on what is stepped before."""
+    numbered = ((optimizer.state[partition]["step"] + 1, group) for partition, group in steps)
+    call = optimizer.ds_opt_adam.expected(optimizer.opt_id, numbered)
     scalars: Scalars = call.scaled(grad_scale)
     return scalars
 

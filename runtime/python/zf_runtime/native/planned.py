@@ -38,6 +38,11 @@ def check_overlap(overlap: str, plan: str | os.PathLike[str] | None = None) -> N
              f"--mode {MODES[overlap]}")
 
 
+def is_there(plan: str | os.PathLike[str] | None = None) -> bool:
+    """Returns whether there is a plan that can be read."""
+    return _part(plan, "ranks") is not None
+
+
 def has_own_pool(plan: str | os.PathLike[str] | None = None) -> bool:
     """Returns whether the plan gives the optimizer CPUs that training does not have."""
     ranks = _part(plan, "ranks")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from typing import Any, NamedTuple
 
 from ..errors import ZfError
@@ -28,6 +29,20 @@ class Scalars(NamedTuple):
     mode: int
     seed: int
     step: int
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether all bits are the same, as the runtime compares them: 0.0 is not -0.0."""
+        return isinstance(other, Scalars) and _bits(self) == _bits(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(_bits(self))
+
+
+def _bits(members: tuple[Any, ...]) -> bytes:
+    return struct.pack("9d3Q", *members)
 
 
 def adam_scalars(step: int, *, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,

@@ -18,7 +18,9 @@ from ..tensors.threads import FOLLOWER, Latch, yield_to_the_job
 from . import graphs
 
 _LOOK_S = 0.2  # how often a wait looks whether the thread still lives
-_PATIENCE_S = 60.0  # so long others wait for a turn without a word
+PATIENCE_S = 60.0  # so long others wait for a turn without a word
+LATE = f"a step of the optimizer process is not done after {PATIENCE_S:.0f} s: "
+FORK_WAITS = "a fork waits for it, since the child would have old weights"
 
 
 class Followed:
@@ -77,9 +79,8 @@ class Follower(abc.ABC, Generic[T]):
                 or threading.current_thread() is self._thread or not self._thread.is_alive()):
             return
         self.call()
-        if not turn.ended.wait(_PATIENCE_S):
-            _say(f"a step of the optimizer process is not done after {_PATIENCE_S:.0f} s: "
-                 + ("it is left" if gives_up else "a fork waits for it, since the child would have old weights"))
+        if not turn.ended.wait(PATIENCE_S):
+            _say(LATE + ("it is left" if gives_up else FORK_WAITS))
             if not gives_up:
                 self.wait(turn.ended)
 
@@ -88,10 +89,9 @@ class Follower(abc.ABC, Generic[T]):
         if self.owner == os.getpid():
             self._calls.put(False)
             if threading.current_thread() is not self._thread:
-                self._thread.join(_PATIENCE_S)
+                self._thread.join(PATIENCE_S)
                 if self._thread.is_alive():
-                    _say(f"a step of the optimizer process is not done after {_PATIENCE_S:.0f} s: the end of its "
-                         "optimizer waits for it")
+                    _say(f"{LATE}the end of its optimizer waits for it")
                     self._thread.join()
             self.turn = None
 
