@@ -21,7 +21,9 @@ std::string stepper_in_words(const FitJob& job) {
     case StepMethod::fsdp2_in_place:
       return "FSDP2 with CPU offload and zf_runtime.AdamW";
     case StepMethod::native:
-      if (job.stage > 0) return format_text("ZeRO-Offload stage {} on zf-optimizer", job.stage);
+      if (job.stage > 0)
+        return format_text("ZeRO-Offload stage {} on zf-optimizer{}", job.stage,
+                           job.mode == Mode::exact ? ", mode exact" : "");
       return format_text("zf_runtime.AdamW with a process, overlap \"{}\"", job.mode == Mode::wait ? "off"
                                                                             : job.mode == Mode::exact
                                                                                 ? "exact"
@@ -51,7 +53,7 @@ std::optional<std::string> why_no_such_extra(const FitJob& job) {
   if (job.has(FitExtra::offload_param) && !(is_zero && job.stage == 3 && job.device == Device::gpu))
     return "offload-param is for ZeRO-Offload 3 with GPUs";
   if (job.has(FitExtra::speculate) && !(job.mode == Mode::exact && job.state == StateFormat::fp32))
-    return "speculate is for zf_runtime.AdamW in mode exact with state fp32";
+    return "speculate is for zf_runtime in mode exact with state fp32";
   return std::nullopt;
 }
 
@@ -85,8 +87,8 @@ std::optional<std::string> why_no_such_job(const FitJob& job) {
     return "mode backward is SuperOffload's and that of zf_runtime.AdamW in place";
   if (job.mode == Mode::backward && job.stepper == StepMethod::in_place && job.world() > 1)
     return "mode backward of zf_runtime.AdamW is for one rank: DistributedDataParallel keeps all gradients";
-  if (job.mode == Mode::exact && (job.stepper != StepMethod::native || job.stage > 0))
-    return "mode exact is that of zf_runtime.AdamW with a process alone";
+  if (job.mode == Mode::exact && job.stepper != StepMethod::native)
+    return "mode exact is that of zf_runtime with a process alone: --framework native";
   if (job.mode == Mode::overlap && job.stepper != StepMethod::native &&
       job.stepper != StepMethod::deepspeed_zenflow)
     return format_text("{} does not overlap its step", name_of(job.stepper));

@@ -70,7 +70,7 @@ enum class FitExtra {
   host_flatten,   ///< ZeRO 1 and 2: a GPU has no room for its parameters twice, so they are flattened on the
                   ///< host
   offload_param,  ///< ZeRO 3: the parameters are on the host, too
-  speculate,      ///< steps begin in backward: zf_runtime.AdamW(speculate=True)
+  speculate,      ///< steps begin in backward, with a ZeRO stage, too: speculate=True
 };
 
 template <>
