@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <limits>
+#include <stop_token>
 #include <system_error>
 #include <utility>
 
@@ -24,44 +25,55 @@ constexpr std::chrono::milliseconds kSlice{50};
 /// Where all CPUs are busy, the thread gets a tenth of what another one has.
 constexpr int kNicer = 10;
 constexpr const char* kNeedsNoRoom = "use zf_export_state, which needs none";
+constexpr const char* kHold = "call zf_save_begin first";
 
-std::uint64_t bytes_to_save(const Arena& arena) {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < arena.control().group_count; ++i) {
-    const GroupBlock& group = arena.group(i);
-    for (std::size_t kind = 0; kind < kArrayKinds; ++kind) {
-      if (group.is_state(static_cast<ArrayKind>(kind))) bytes += group.arrays[kind].bytes;
-    }
+constexpr std::uint64_t kLeastRoom = 2 * kImageUnit;  // one is written while another one is copied
+
+/// An export that was given up.
+struct GivenUp {};
+
+/// Returns what memory has room for.
+std::uint64_t free_memory(const Allowed& allowed) {
+  const MemoryLimits limits = read_memory_limits(SysRoot(), allowed);
+  std::uint64_t left = limits.available.value_or(std::numeric_limits<std::uint64_t>::max());
+  if (allowed.memory_bytes && limits.cgroup_used)
+    left = std::min(left, *allowed.memory_bytes - std::min(*allowed.memory_bytes, *limits.cgroup_used));
+  return left;
+}
+
+/// Returns whether the worker has saved the image up to a byte.
+bool is_saved(const Arena& arena, std::uint64_t end) {
+  for (std::size_t i = 0; i < arena.control().members; ++i) {
+    if (arena.member(i).saved.load(std::memory_order_acquire) < end) return false;
   }
-  return bytes;
+  return true;
 }
 
 }  // namespace
 
-void check_room_for_saving(const Arena& arena, const Allowed& allowed) {
+std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::uint64_t most) {
   if (!arena.has_saved_area()) {
     throw AbiError(ZF_ERROR_SYSTEM, "`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena",
                    format_text("raise it, or {}", kNeedsNoRoom));
   }
-  const std::uint64_t bytes = bytes_to_save(arena);
-  const MemoryLimits limits = read_memory_limits(SysRoot(), allowed);
-  const auto refuse = [&](std::uint64_t left, std::string_view where) {
-    throw AbiError(ZF_ERROR_SYSTEM,
-                   format_text("an export beside the training needs a copy of {}, and {} has {} left",
-                               print_bytes(bytes), where, print_bytes(left)),
-                   kNeedsNoRoom);
-  };
-  const std::uint64_t needed = bytes + bytes / 8;  // training may take some meanwhile
-  if (limits.available && needed > *limits.available) refuse(*limits.available, "the machine");
-  if (!allowed.memory_bytes || !limits.cgroup_used) return;
-  const std::uint64_t left = *allowed.memory_bytes - std::min(*allowed.memory_bytes, *limits.cgroup_used);
-  if (needed > left) refuse(left, format_text("the job's memory limit ({})", allowed.memory_path));
+  const std::uint64_t bytes = arena.control().image_bytes;
+  const std::uint64_t whole = std::max((bytes + kImageUnit - 1) / kImageUnit, std::uint64_t{1}) * kImageUnit;
+  const std::uint64_t left = free_memory(allowed);
+  const std::uint64_t fits =
+      std::max(left - left / 9, arena.control().save_room);  // training takes some, too
+  const std::uint64_t room = std::min({fits, most, whole});
+  if (room >= std::min(whole, kLeastRoom)) return room / kImageUnit * kImageUnit;
+  throw AbiError(ZF_ERROR_SYSTEM,
+                 format_text("an export beside the training needs {} for its copy, and there is room for {}",
+                             print_bytes(std::min(whole, kLeastRoom)), print_bytes(room)),
+                 kNeedsNoRoom);
 }
 
 Exporting::~Exporting() = default;  // the thread ends first: it is the last member
 
 void Exporting::check_idle() {
   const std::lock_guard lock(mutex_);
+  if (is_held_) throw AbiError(ZF_ERROR_BUSY, "a copy of the state is held", "call zf_save_end first");
   if (is_running_) {
     throw AbiError(ZF_ERROR_BUSY, format_text("the export to {} is not done", path_.string()),
                    "call zf_export_wait first");
@@ -108,34 +120,90 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
   }
   if (ticket == 0) return;
   std::exception_ptr failure;
+  const auto await = [&](const std::function<bool()>& is_there) {
+    for (; !is_there(); std::this_thread::sleep_for(kLookInterval)) {
+      if (given_up.stop_requested()) throw GivenUp();
+      check_saving(is_there(), is_lost);
+    }
+  };
+  const auto await_saved = [&](std::uint64_t end) {
+    if (given_up.stop_requested()) throw GivenUp();
+    await([&] { return is_saved(arena_, end); });
+  };
+  const auto await_steps = [&] {
+    await([&] { return is_done(ticket); });
+    check_saving(true, is_lost);
+    if (given_up.stop_requested()) throw GivenUp();
+  };
   try {
-    write(given_up, *file, ticket, is_lost);
+    write_saved_file(*file, arena_, await_saved, await_steps);
   } catch (...) {
     failure = std::current_exception();
+    stop_saving(given_up, ticket, is_lost);
   }
   file.reset();
-  arena_.free_saved();  // what the kernel does not free is used again by the next export
   const std::lock_guard lock(mutex_);
   failure_ = failure;
   is_running_ = false;
   ended_.notify_all();
 }
 
-void Exporting::write(const std::stop_token& given_up, AtomicFile& file, std::uint64_t ticket,
-                      const std::function<bool()>& is_lost) const {
-  const ControlBlock& control = arena_.control();
-  const auto is_done = [&] { return control.completed.load(std::memory_order_seq_cst) >= ticket; };
-  while (!is_done()) {
-    if (given_up.stop_requested()) throw GivenUp();
-    if (is_lost() && !is_done()) {
-      throw AbiError(ZF_WORKER_DIED, "the optimizer died before it had copied what is exported",
-                     "the old file is untouched");
-    }
-    std::this_thread::sleep_for(kLookInterval);
-  }
-  if (control.save_failed.load(std::memory_order_relaxed) != 0)
+bool Exporting::is_done(std::uint64_t ticket) const {
+  return arena_.control().completed.load(std::memory_order_seq_cst) >= ticket;
+}
+
+void Exporting::check_saving(bool is_there, const std::function<bool()>& is_lost) const {
+  if (arena_.control().save_failed.load(std::memory_order_relaxed) != 0)
     throw AbiError(ZF_ERROR_SYSTEM, "memory ran out for the copy of what is exported", kNeedsNoRoom);
-  write_state_file(file, arena_, Source::saved, given_up);
+  if (is_there || !is_lost()) return;
+  throw AbiError(ZF_WORKER_DIED, "the optimizer died before it had copied what is exported",
+                 "the old file is untouched");
+}
+
+void Exporting::stop_saving(const std::stop_token& given_up, std::uint64_t ticket,
+                            const std::function<bool()>& is_lost) const {
+  arena_.control().save_failed.store(1, std::memory_order_relaxed);
+  while (!is_done(ticket) && !is_lost() && !given_up.stop_requested())
+    std::this_thread::sleep_for(kLookInterval);
+}
+
+void Exporting::hold(const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost) {
+  check_idle();
+  const std::lock_guard lock(mutex_);
+  ticket_ = submit();
+  is_lost_ = std::move(is_lost);
+  is_held_ = true;
+}
+
+bool Exporting::wait_held(Nanoseconds deadline) {
+  for (;; std::this_thread::sleep_for(kLookInterval)) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_held_) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
+      const bool is_there = is_done(ticket_);
+      check_saving(is_there || is_done(ticket_), is_lost_);
+      if (is_there) return true;
+    }
+    if (now_ns() >= deadline) return false;
+  }
+}
+
+ArrayPlace Exporting::held(const GroupBlock& group, ArrayKind kind) {
+  const std::lock_guard lock(mutex_);
+  if (!is_held_) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
+  std::uint64_t begin = group.image_offset;
+  for (const ArrayKind before : kStateArrays) {
+    if (before == kind) break;
+    begin += to_image_page(group.image_bytes(before));
+  }
+  return arena_.saved(begin, group.image_bytes(kind));
+}
+
+void Exporting::release() {
+  const std::lock_guard lock(mutex_);
+  if (!is_held_) return;
+  if (!is_done(ticket_)) stop_saving({}, ticket_, is_lost_);
+  is_held_ = false;
 }
 
 bool Exporting::wait(Nanoseconds deadline) {

@@ -1,4 +1,4 @@
-// Writes a copy of the state to a state file beside the training.
+// Copies the state beside the training, and writes the copy to a state file.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,10 @@
 
 namespace zf {
 
-/// Throws AbiError(ZF_ERROR_SYSTEM) if memory has no room for a copy of the state beside the arena.
-void check_room_for_saving(const Arena& arena, const Allowed& allowed);
+/// Returns how many bytes a copy of the state may take beside the arena: all of it, or what memory has room
+/// for, which is at least what the last copy took. most: at most so many. Throws AbiError(ZF_ERROR_SYSTEM) if
+/// that is too little to copy anything.
+std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::uint64_t most);
 
 /// At most one export at a time. Thread-safe.
 class Exporting {
@@ -32,11 +34,21 @@ class Exporting {
   /// Throws AbiError(ZF_ERROR_BUSY) if an export is under way, and once what the last one failed with.
   void check_idle();
 
-  /// Starts a thread that waits for the copy of the state, writes it to the file, and frees its memory.
-  /// Throws as check_idle(), and what submit() throws. One call at a time. submit: submits the save and
-  /// returns its ticket. is_lost: returns whether no worker will do it.
+  /// Starts a thread that writes the copy of the state to the file while it is made. The memory stays for the
+  /// next one: to get it takes longer than to fill it. Throws as check_idle(), and what submit() throws. One
+  /// call at a time. submit: submits the save and returns its ticket. is_lost: returns whether no worker will
+  /// do it.
   void begin(std::unique_ptr<AtomicFile> file, const std::filesystem::path& path,
              const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost);
+
+  /// Makes a copy of the state that stays until release(): an export without a file. Throws as begin().
+  void hold(const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost);
+  /// Waits until that copy is made. Returns false at the deadline. Throws AbiError if none will be.
+  bool wait_held(Nanoseconds deadline);
+  /// Returns the place of an array in that copy. Throws AbiError(ZF_ERROR_USAGE) if none is held.
+  ArrayPlace held(const GroupBlock& group, ArrayKind kind);
+  /// Lets the next one have the memory of that copy, if there is one.
+  void release();
 
   /// Waits until the export has ended. Returns false at the deadline. Throws what it failed with, once.
   bool wait(Nanoseconds deadline);
@@ -49,14 +61,20 @@ class Exporting {
   /// Runs in the thread.
   void run(const std::stop_token& given_up, std::unique_ptr<AtomicFile> file,
            const std::function<bool()>& is_lost);
-  void write(const std::stop_token& given_up, AtomicFile& file, std::uint64_t ticket,
-             const std::function<bool()>& is_lost) const;
+  /// Gives the save up for the worker, if it is not done, and waits until the worker writes no more of it.
+  void stop_saving(const std::stop_token& given_up, std::uint64_t ticket,
+                   const std::function<bool()>& is_lost) const;
+  bool is_done(std::uint64_t ticket) const;
+  /// Throws AbiError if the copy will never be whole. is_there: what it would have to be.
+  void check_saving(bool is_there, const std::function<bool()>& is_lost) const;
 
   const Arena& arena_;
   std::mutex mutex_;  ///< protects what follows
   std::condition_variable ended_;
   bool is_running_ = false;
-  std::uint64_t ticket_ = 0;  ///< of the saving
+  bool is_held_ = false;
+  std::function<bool()> is_lost_;  ///< of what is held
+  std::uint64_t ticket_ = 0;       ///< of the saving
   std::exception_ptr failure_;
   std::filesystem::path path_;
   std::jthread thread_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -20,6 +21,7 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "ipc/notes.hpp"
+#include "os/environment.hpp"
 #include "os/thread_moves.hpp"
 
 namespace zf {
@@ -329,26 +331,61 @@ void Runtime::export_state(const char* path) {
   write_state_file(file, arena_);
 }
 
-void Runtime::export_begin(const char* path) {
+std::uint64_t Runtime::check_saving() {
   check_not_ended();
   {
     const std::lock_guard lock(mutex_);
     check_decided();
   }
   exporting_.check_idle();
-  check_room_for_saving(arena_, allowed_to_optimizer());
-  std::error_code error;  // in a folder that was removed
-  std::filesystem::path target = std::filesystem::absolute(path, error);
-  if (error) target = path;
-  auto file = std::make_unique<AtomicFile>(target);
+  const auto most = number_in(Environment::of_this_process(), "ZF_EXPORT_MIB", 2);
+  return room_for_saving(
+      arena_, allowed_to_optimizer(),
+      most ? static_cast<std::uint64_t>(most->value) << 20 : std::numeric_limits<std::uint64_t>::max());
+}
+
+template <class Begin>
+void Runtime::begin_saving(std::uint64_t room, Begin begin) {
   const std::scoped_lock lock(submit_mutex_, mutex_);
   check_not_ended();
   check_decided();
   restart_worker();
-  exporting_.begin(
-      std::move(file), target, [this] { return submissions_.submit_save(); },
-      [this] { return worker_.is_gone() || has_no_worker_; });
+  begin([this, room] { return submissions_.submit_save(room); },
+        [this] { return worker_.is_gone() || has_no_worker_; });
 }
+
+void Runtime::export_begin(const char* path) {
+  const std::uint64_t room = check_saving();
+  std::error_code error;  // in a folder that was removed
+  std::filesystem::path target = std::filesystem::absolute(path, error);
+  if (error) target = path;
+  auto file = std::make_unique<AtomicFile>(target);
+  begin_saving(room, [&](const auto& submit, const auto& is_lost) {
+    exporting_.begin(std::move(file), target, submit, is_lost);
+  });
+}
+
+void Runtime::save_begin() {
+  const std::uint64_t room = check_saving();
+  if (const std::uint64_t bytes = arena_.control().image_bytes; room < bytes) {
+    throw AbiError(ZF_ERROR_SYSTEM,
+                   format_text("a copy of the state needs {}, and there is room for {}", print_bytes(bytes),
+                               print_bytes(room)),
+                   "use zf_export_begin, which needs less, or zf_export_state");
+  }
+  begin_saving(room, [&](const auto& submit, const auto& is_lost) { exporting_.hold(submit, is_lost); });
+}
+
+bool Runtime::save_wait(std::int64_t timeout_ms) { return exporting_.wait_held(deadline_of(timeout_ms)); }
+
+void Runtime::saved(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) {
+  check_state_range(group, kind, 0, 0);
+  const ArrayPlace place = exporting_.held(arena_.group(group), static_cast<ArrayKind>(kind));
+  *pointer = arena_.at<void>(place.offset);
+  if (bytes != nullptr) *bytes = place.bytes;
+}
+
+void Runtime::save_end() { exporting_.release(); }
 
 bool Runtime::export_wait(std::int64_t timeout_ms) { return exporting_.wait(deadline_of(timeout_ms)); }
 

@@ -53,6 +53,11 @@ class Runtime {
   /// Returns false if the export is not done yet.
   bool export_wait(std::int64_t timeout_ms);
   void import_state(const char* path);
+  void save_begin();
+  /// Returns false if the copy is not made yet.
+  bool save_wait(std::int64_t timeout_ms);
+  void saved(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes);
+  void save_end();
   zf_stats stats();
   /// Ends the worker. It has ended also if this throws.
   void end();
@@ -71,6 +76,11 @@ class Runtime {
   void check_all_done() const;
   /// Throws AbiError(ZF_ERROR_BUSY) if a speculated step is not decided. The caller holds mutex_.
   void check_decided() const;
+  /// Checks that a copy of the state may be begun, and returns the room for it.
+  std::uint64_t check_saving();
+  /// Calls begin(submit, is_lost) of an Exporting. The caller holds no mutex.
+  template <class Begin>
+  void begin_saving(std::uint64_t room, Begin begin);
   /// Throws AbiError(ZF_ERROR_USAGE) if the group has no such parameters or moments.
   void check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                          std::uint64_t count) const;

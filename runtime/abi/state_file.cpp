@@ -66,7 +66,7 @@ struct StateTable {
 };
 
 /// Returns the table of a file for these groups. The checksums are still 0.
-StateTable table_of(const Arena& arena, Source source = Source::arrays) {
+StateTable table_of(const Arena& arena) {
   StateTable table;
   table.groups.resize(arena.control().group_count);
   std::uint64_t at = arrays_offset_of(table.groups.size());
@@ -80,7 +80,7 @@ StateTable table_of(const Arena& arena, Source source = Source::arrays) {
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     GroupBlock& block = arena.group(i);
     table.groups[i] = {.elements = block.elements,
-                       .step = source == Source::arrays ? last_step_number(block) : block.saved_step,
+                       .step = last_step_number(block),
                        .moment_sets = block.moment_sets,
                        .format = block.format,
                        .first_element = block.first_element,
@@ -282,17 +282,14 @@ void load_arrays(const std::filesystem::path& path, int fd, const StateTable& fi
 /// Gives the bytes of an array as they go into the file.
 class PiecesOf {
  public:
-  PiecesOf(const Arena& arena, const GroupBlock& group, ArrayKind kind, Source source)
-      : arena_(arena),
-        group_(group),
-        kind_(kind),
-        source_(source),
-        memory_(stored_bytes(arena, group, kind, source)) {}
-  /// The bytes are valid until the next call. Precondition: bytes <= kCopiedBytes.
+  PiecesOf(const Arena& arena, const GroupBlock& group, ArrayKind kind)
+      : arena_(arena), group_(group), kind_(kind) {}
+  /// The bytes are valid until the next call.
   std::span<const std::byte> at(std::uint64_t begin, std::uint64_t bytes) {
-    if (stored_type(group_, kind_) != ElementType::none) return memory_.subspan(begin, bytes);
+    if (stored_type(group_, kind_) != ElementType::none)
+      return stored_bytes(arena_, group_, kind_).subspan(begin, bytes);
     values_.resize(bytes / sizeof(float));  // split masters
-    read_values(arena_, group_, kind_, begin / sizeof(float), values_, source_);
+    read_values(arena_, group_, kind_, begin / sizeof(float), values_);
     return std::as_bytes(std::span(values_));
   }
 
@@ -300,33 +297,63 @@ class PiecesOf {
   const Arena& arena_;
   const GroupBlock& group_;
   const ArrayKind kind_;
-  const Source source_;
-  const std::span<const std::byte> memory_;
   std::vector<float> values_;
 };
 
-}  // namespace
-
-void write_state_file(AtomicFile& file, const Arena& arena, Source source, const std::stop_token& given_up) {
-  StateTable table = table_of(arena, source);
+/// Writes all arrays, and sets their checksums. write(i, k, write_array) calls write_array(piece) for the
+/// pieces of array k of group i.
+template <class Write>
+void write_arrays(AtomicFile& file, StateTable& table, Write write) {
   for (std::size_t i = 0; i < table.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(table.groups[i]); ++k) {
       StateArray& array = table.groups[i].arrays[k];
-      PiecesOf pieces(arena, arena.group(i), kStateArrays[k], source);
-      const std::uint64_t array_bytes = bytes_in_file(table.groups[i], k);
-      in_pieces(array_bytes, [&](std::uint64_t at, std::uint64_t bytes) {
-        if (given_up.stop_requested()) throw GivenUp();
-        const std::span<const std::byte> piece = pieces.at(at, bytes);
+      std::uint64_t at = array.offset;
+      write(i, k, [&](std::span<const std::byte> piece) {
         array.crc = crc32(array.crc, piece);
-        file.write_at(array.offset + at, piece);
+        file.write_at(at, piece);
+        at += piece.size();
       });
-      array.crc = crc_with_zeros(array.crc, array_bytes);
+      array.crc = crc_with_zeros(array.crc, bytes_in_file(table.groups[i], k));
     }
   }
+}
+
+void commit(AtomicFile& file, const StateTable& table) {
   file.set_size(table.header.file_bytes);
   file.write_at(0, packed(table));
-  if (given_up.stop_requested()) throw GivenUp();
   file.commit();
+}
+
+}  // namespace
+
+void write_state_file(AtomicFile& file, const Arena& arena) {
+  StateTable table = table_of(arena);
+  write_arrays(file, table, [&](std::size_t i, std::size_t k, auto write) {
+    PiecesOf pieces(arena, arena.group(i), kStateArrays[k]);
+    in_pieces(bytes_in_file(table.groups[i], k),
+              [&](std::uint64_t at, std::uint64_t bytes) { write(pieces.at(at, bytes)); });
+  });
+  commit(file, table);
+}
+
+void write_saved_file(AtomicFile& file, const Arena& arena,
+                      const std::function<void(std::uint64_t)>& await_saved,
+                      const std::function<void()>& await_steps) {
+  StateTable table = table_of(arena);
+  write_arrays(file, table, [&](std::size_t i, std::size_t k, auto write) {
+    std::uint64_t at = table.groups[i].arrays[k].offset - table.header.arrays_offset;
+    const std::uint64_t array_end = at + bytes_in_file(table.groups[i], k);
+    for (std::uint64_t end = 0; at < array_end; at = end) {
+      end = std::min((at / kImageUnit + 1) * kImageUnit, array_end);
+      await_saved(end);
+      const ArrayPlace place = arena.saved(at, end - at);
+      write(std::span<const std::byte>(arena.at<std::byte>(place.offset), place.bytes));
+      arena.control().save_released.store(end, std::memory_order_release);
+    }
+  });
+  await_steps();
+  for (std::size_t i = 0; i < table.groups.size(); ++i) table.groups[i].step = arena.group(i).saved_step;
+  commit(file, table);
 }
 
 std::vector<std::uint64_t> read_state_file(const std::filesystem::path& path, const Arena& arena) {

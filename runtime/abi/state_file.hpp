@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <stop_token>
+#include <functional>
 #include <vector>
 
 #include "abi/state_values.hpp"
@@ -17,8 +17,8 @@ namespace zf {
 
 inline constexpr std::array<char, 8> kStateMagic = {'Z', 'F', 'S', 'T', 'A', 'T', 'E', '\n'};
 inline constexpr std::uint32_t kStateVersion = 1;
-/// Arrays begin at multiples of this. The bytes between them are zero.
-inline constexpr std::uint64_t kStatePage = 4096;
+/// Arrays begin at multiples of this, as in the image of the state. The bytes between them are zero.
+inline constexpr std::uint64_t kStatePage = kImagePage;
 
 struct StateHeader {
   std::array<char, 8> magic;
@@ -31,10 +31,7 @@ struct StateHeader {
 };
 static_assert(sizeof(StateHeader) == 40 && offsetof(StateHeader, header_crc) == 36);
 
-/// The arrays of each group that the file holds, in this order. The last two are those of set 1.
-inline constexpr std::array kStateArrays = {ArrayKind::params, ArrayKind::moment1, ArrayKind::moment2,
-                                            ArrayKind::moment1_set1, ArrayKind::moment2_set1};
-inline constexpr std::size_t kOneSetArrays = 3;
+inline constexpr std::size_t kOneSetArrays = 3;  ///< of kStateArrays; the others are those of set 1
 
 struct StateArray {
   std::uint64_t offset;
@@ -55,14 +52,16 @@ struct StateGroup {
 };
 static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(StateGroup, arrays) == 32);
 
-/// An export that was given up.
-struct GivenUp {};
+/// Writes the state. Call it only while no work is submitted. Throws Error(runtime_error); the file that was
+/// there before is then untouched.
+void write_state_file(AtomicFile& file, const Arena& arena);
 
-/// Writes the state. Call it only while no work is submitted or, if the source is the saved copy, no save.
-/// Throws Error(runtime_error), and GivenUp soon after that is requested; the file that was there before is
-/// then untouched.
-void write_state_file(AtomicFile& file, const Arena& arena, Source source = Source::arrays,
-                      const std::stop_token& given_up = {});
+/// Writes the saved copy of the state, and lets the worker use the memory of what is written. Throws what
+/// these throw. await_saved: waits until the worker has saved the image up to a byte. await_steps: waits
+/// until it has noted the steps; nothing may be replaced if it throws.
+void write_saved_file(AtomicFile& file, const Arena& arena,
+                      const std::function<void(std::uint64_t)>& await_saved,
+                      const std::function<void()>& await_steps);
 
 /// Reads the state into the buffers, in their state format, and returns the number of each group's last step,
 /// which the caller keeps. Call it only while no work is submitted. Verifies the whole file before it changes

@@ -8,22 +8,16 @@
 namespace zf {
 namespace {
 
-ArrayPlace place_of(const Arena& arena, const GroupBlock& group, ArrayKind kind, Source source) {
-  return source == Source::arrays ? group.place(kind) : arena.saved_place(group.place(kind));
-}
-
 template <class Element>
-Element* array_of(const Arena& arena, const GroupBlock& group, ArrayKind kind, std::uint64_t begin,
-                  Source source = Source::arrays) {
-  return arena.at<Element>(place_of(arena, group, kind, source).offset) + begin;
+Element* array_of(const Arena& arena, const GroupBlock& group, ArrayKind kind, std::uint64_t begin) {
+  return arena.at<Element>(group.place(kind).offset) + begin;
 }
 
 /// The halves of the masters from `begin` on.
 struct HalvesOfMasters {
-  HalvesOfMasters(const Arena& arena, const GroupBlock& group, std::uint64_t begin,
-                  Source source = Source::arrays)
-      : high(array_of<std::uint16_t>(arena, group, ArrayKind::copy, begin, source)),
-        low(array_of<std::uint16_t>(arena, group, ArrayKind::params, begin, source)) {}
+  HalvesOfMasters(const Arena& arena, const GroupBlock& group, std::uint64_t begin)
+      : high(array_of<std::uint16_t>(arena, group, ArrayKind::copy, begin)),
+        low(array_of<std::uint16_t>(arena, group, ArrayKind::params, begin)) {}
   std::uint16_t* const high;
   std::uint16_t* const low;
 };
@@ -51,29 +45,28 @@ ElementType stored_type(const GroupBlock& group, ArrayKind kind) {
 }
 
 void read_values(const Arena& arena, const GroupBlock& group, ArrayKind kind, std::uint64_t begin,
-                 std::span<float> values, Source source) {
+                 std::span<float> values) {
   assert(begin <= group.elements && values.size() <= group.elements - begin);
   switch (stored_type(group, kind)) {
     case ElementType::none: {
-      const HalvesOfMasters halves(arena, group, begin, source);
+      const HalvesOfMasters halves(arena, group, begin);
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = f32_of_split({.high = halves.high[i], .low = halves.low[i]});
       return;
     }
     case ElementType::bf16: {
-      const auto* const stored = array_of<std::uint16_t>(arena, group, kind, begin, source);
+      const auto* const stored = array_of<std::uint16_t>(arena, group, kind, begin);
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = f32_of_bf16(stored[i]);
       return;
     }
     default:
       if (!values.empty())
-        std::memcpy(values.data(), array_of<float>(arena, group, kind, begin, source), values.size_bytes());
+        std::memcpy(values.data(), array_of<float>(arena, group, kind, begin), values.size_bytes());
   }
 }
 
-std::span<std::byte> stored_bytes(const Arena& arena, const GroupBlock& group, ArrayKind kind,
-                                  Source source) {
-  const ArrayPlace place = place_of(arena, group, kind, source);
+std::span<std::byte> stored_bytes(const Arena& arena, const GroupBlock& group, ArrayKind kind) {
+  const ArrayPlace place = group.place(kind);
   return {arena.at<std::byte>(place.offset), place.bytes};
 }
 

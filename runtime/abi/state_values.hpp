@@ -16,16 +16,12 @@ bool is_state(const GroupBlock& group, ArrayKind kind);
 /// split. Precondition: is_state().
 ElementType stored_type(const GroupBlock& group, ArrayKind kind);
 
-/// Where values are read: what steps change, or the saved copy.
-enum class Source { arrays, saved };
-
 /// Reads elements from `begin` on. Precondition: is_state(), and the group has these elements.
 void read_values(const Arena& arena, const GroupBlock& group, ArrayKind kind, std::uint64_t begin,
-                 std::span<float> values, Source source = Source::arrays);
+                 std::span<float> values);
 
 /// Returns an array as it is stored. Precondition: is_state(), and stored_type() is a type.
-std::span<std::byte> stored_bytes(const Arena& arena, const GroupBlock& group, ArrayKind kind,
-                                  Source source = Source::arrays);
+std::span<std::byte> stored_bytes(const Arena& arena, const GroupBlock& group, ArrayKind kind);
 
 /// Writes elements from `begin` on. bf16 moments are rounded to nearest, and masters are split. Precondition
 /// as for read_values().

@@ -335,16 +335,21 @@ void Submissions::take_back_all() {
   arena_.control().work.ring();
 }
 
-std::uint64_t Submissions::submit_save() {
-  const std::uint64_t completed = arena_.control().completed.load(std::memory_order_seq_cst);
+std::uint64_t Submissions::submit_save(std::uint64_t room) {
+  ControlBlock& control = arena_.control();
+  const std::uint64_t completed = control.completed.load(std::memory_order_seq_cst);
   std::uint64_t count = submitted();
   if (groups_.back().last_of(WorkKind::save, 0).ticket > completed)
     throw AbiError(ZF_ERROR_BUSY, "the copy of an export that was given up is not done", "call zf_wait");
-  arena_.control().save_failed.store(0, std::memory_order_relaxed);
-  arena_.control().save_resumptions.store(0, std::memory_order_relaxed);
+  control.save_failed.store(0, std::memory_order_relaxed);
+  control.save_resumptions.store(0, std::memory_order_relaxed);
+  control.save_released.store(0, std::memory_order_relaxed);
+  control.save_room = room;
+  for (std::size_t i = 0; i < control.members; ++i)
+    arena_.member(i).saved.store(0, std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < groups_.size(); ++i) publish_entry(i, 0, WorkKind::save, count);
-  arena_.control().submitted.store(count, std::memory_order_seq_cst);
-  arena_.control().work.ring();
+  control.submitted.store(count, std::memory_order_seq_cst);
+  control.work.ring();
   return count;
 }
 

@@ -49,7 +49,8 @@ class Submissions {
 
   /// Submits that the state of all groups is saved, as it is when everything before it is done. Throws
   /// AbiError(ZF_ERROR_BUSY) if the last save is not done.
-  std::uint64_t submit_save();
+  /// room: the bytes of the saved area that the copy may take.
+  std::uint64_t submit_save(std::uint64_t room);
 
   /// Returns the group's last step among those submitted up to `ticket`.
   SubmittedStep last_step(std::size_t group, std::uint64_t ticket) const;

@@ -221,6 +221,24 @@ zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms) {
   return status == ZF_OK && !done ? ZF_TIMEOUT : status;
 }
 
+zf_status zf_save_begin(zf_runtime* handle) {
+  return zf::guarded([&] { runtime_of(handle).save_begin(); });
+}
+
+zf_status zf_save_wait(zf_runtime* handle, int64_t timeout_ms) {
+  bool done = false;
+  const zf_status status = zf::guarded([&] { done = runtime_of(handle).save_wait(timeout_ms); });
+  return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+}
+
+zf_status zf_saved(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer, size_t* bytes) {
+  return zf::guarded([&] { runtime_of(handle).saved(group, kind, zf::required(pointer, "pointer"), bytes); });
+}
+
+zf_status zf_save_end(zf_runtime* handle) {
+  return zf::guarded([&] { runtime_of(handle).save_end(); });
+}
+
 zf_status zf_import_state(zf_runtime* handle, const char* path) {
   return zf::guarded([&] { runtime_of(handle).import_state(zf::required(path, "path")); });
 }

@@ -21,8 +21,8 @@
  * (else ZF_ERROR_ABI).
  *
  * Threads. A handle may be used by several threads:
- * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars, zf_export_begin, zf_export_wait: at any
- * time.
+ * - zf_submit, zf_buffer, zf_get_stats, zf_get_note, zf_adam_scalars, zf_export_begin, zf_export_wait,
+ *   zf_save_begin, _wait and _end, zf_saved: at any time.
  * - zf_get_step, zf_read_state, zf_write_state, zf_export_state, zf_import_state: at any time; ZF_ERROR_BUSY
  *   while a submitted step is not done, or a speculated one not decided; the two that write, also while the
  * optimizer reads: for ZF_NORM, or for the copy of zf_export_begin. Meanwhile zf_submit of other threads
@@ -426,12 +426,15 @@ ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Begins an export beside the training, and returns. The file is the one that zf_export_state would write
  * when all that is submitted now is done. The optimizer copies parameters and moments at that moment, before
- * it does what is submitted later. A thread of the library writes the copy and frees it. The copy takes up to
- * 12 bytes a parameter. There may be one export at a time. Until the copy is made (zf_wait waits for it), do
- * not write parameters or moments. An optimizer that dies and is restarted loses nothing of it. Returns
- * ZF_ERROR_BUSY if an export is under way or a speculated step is not decided, ZF_ERROR_SYSTEM if the file
- * cannot be written or memory has no room for the copy, ZF_WORKER_DIED like zf_submit, ZF_ERROR_USAGE after
- * zf_end, and what the last export failed with if no zf_export_wait has returned it. Then nothing has begun.
+ * it does what is submitted later. A thread of the library writes the copy while it is made. The copy
+ * takes up to 12 bytes a parameter, from the first one on until zf_close, or what memory has room for: then
+ * the first step that is submitted later waits for the file. ZF_EXPORT_MIB in the environment is the most
+ * that it takes, in MiB: 2 or more. There may be one export at a time. Until the copy is made (zf_wait waits
+ * for it), do not write parameters or moments. An optimizer that dies and is restarted loses nothing of it.
+ * Returns ZF_ERROR_BUSY if an export is under way or a speculated step is not decided, ZF_ERROR_SYSTEM if the
+ * file cannot be written or memory has no room for the copy, ZF_WORKER_DIED like zf_submit, ZF_ERROR_USAGE
+ * after zf_end, and what the last export failed with if no zf_export_wait has returned it. Then nothing has
+ * begun.
  */
 ZF_API zf_status zf_export_begin(zf_runtime* handle, const char* path);
 
@@ -442,6 +445,17 @@ ZF_API zf_status zf_export_begin(zf_runtime* handle, const char* path);
  * zf_close waits for the export, too, for at most zf_options.close_timeout_ms and the time of the write or
  * sync that is under way then. If the export is not done, zf_close gives it up and returns ZF_TIMEOUT. */
 ZF_API zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms);
+
+/* Copies the state as zf_export_begin does, for a program that writes the copy itself. zf_save_wait waits
+ * until the copy is made, and returns what zf_export_wait does. zf_saved then tells where an array of a group
+ * lies in it: ZF_PARAMS, which is fp32 in any state format, ZF_MOMENT_1 and _2, and those of set 1. It is
+ * valid until zf_save_end. zf_save_begin returns what zf_export_begin does; it needs memory for the whole
+ * copy, and is ZF_ERROR_BUSY before zf_save_end of the last one. All but zf_save_begin: also after zf_end. */
+ZF_API zf_status zf_save_begin(zf_runtime* handle);
+ZF_API zf_status zf_save_wait(zf_runtime* handle, int64_t timeout_ms);
+ZF_API zf_status zf_saved(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,
+                          size_t* bytes);
+ZF_API zf_status zf_save_end(zf_runtime* handle);
 
 /* Reads such a file back into the buffers. The training then continues, bit for bit, as it would have, on any
  * number of threads, any instruction set and any machine, if its scalars are the same. The number of groups,

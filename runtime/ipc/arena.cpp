@@ -86,16 +86,16 @@ bool fits(std::uint64_t offset, std::uint64_t count, std::uint64_t each, std::ui
   return offset <= bytes && count <= (bytes - offset) / each;
 }
 
-/// Returns the end of an arena with arrays up to `bytes`. The saved area has room for all of them.
-std::uint64_t saved_end(std::uint64_t arrays_offset, std::uint64_t bytes) {
-  return bytes + (bytes - arrays_offset);
+/// Returns the end of an arena with arrays up to `bytes`. The saved area has room for the whole image.
+std::uint64_t saved_end(std::uint64_t bytes, std::uint64_t image_bytes) {
+  return bytes + (image_bytes + kImageUnit - 1) / kImageUnit * kImageUnit;
 }
 
 void check_offsets(const Arena& arena, std::uint64_t file_bytes) {
   const ControlBlock& control = arena.control();
   const std::uint64_t bytes = control.arena_bytes;
-  if (control.arrays_offset > bytes ||
-      (file_bytes != bytes && file_bytes != saved_end(control.arrays_offset, bytes)) ||
+  if (control.arrays_offset > bytes || control.image_bytes > bytes ||
+      (file_bytes != bytes && file_bytes != saved_end(bytes, control.image_bytes)) ||
       control.group_count == 0 || !std::has_single_bit(control.ring_capacity) ||
       control.ring_capacity / (kGradBuffers * kWorkKinds) < control.group_count ||
       !fits(control.groups_offset, control.group_count, sizeof(GroupBlock), bytes) ||
@@ -113,6 +113,10 @@ void check_offsets(const Arena& arena, std::uint64_t file_bytes) {
       refuse(format_text("is an arena in which group {} has ranges outside of it", i));
     if (!fits(arena.group(i).log.offset, arena.group(i).log.bytes, 1, bytes))
       refuse(format_text("is an arena in which group {} has a log outside of it", i));
+    std::uint64_t image_end = arena.group(i).image_offset;
+    for (const ArrayKind kind : kStateArrays) image_end += to_image_page(arena.group(i).image_bytes(kind));
+    if (image_end < arena.group(i).image_offset || image_end > control.image_bytes)
+      refuse(format_text("is an arena in which group {} has a state outside of its image", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {
       if (!fits(place.offset, place.bytes, 1, bytes))
         refuse(format_text("is an arena in which group {} lies outside of it", i));
@@ -150,7 +154,7 @@ Arena::~Arena() {
 
 Arena Arena::create(const ArenaLayout& layout) {
   FileDescriptor fd = make_memfd();
-  std::uint64_t file_bytes = saved_end(layout.arrays_offset, layout.bytes);
+  std::uint64_t file_bytes = saved_end(layout.bytes, layout.image_bytes);
   // `ulimit -f` holds for files in memory too. It may have room for the arrays alone.
   const auto set_size = [&](std::uint64_t bytes) {
     return error_without_signals({SIGXFSZ},
@@ -182,6 +186,7 @@ Arena Arena::create(const ArenaLayout& layout) {
   control.members = layout.members;
   control.notes_offset = layout.notes_offset;
   control.note_bytes = layout.note_bytes;
+  control.image_bytes = layout.image_bytes;
   control.work.init();
   control.done.init();
   std::uint64_t ranges_offset = layout.ranges_offset;
@@ -201,6 +206,7 @@ Arena Arena::create(const ArenaLayout& layout) {
     ranges_offset += group.range_count * sizeof(ElementRange);
     group.arrays = layout.arrays[i];
     group.log = layout.logs[i];
+    group.image_offset = layout.image_offsets[i];
   }
   return arena;
 }

@@ -53,11 +53,11 @@ class Arena {
   }
 
   /// Returns whether there is a saved area: `ulimit -f` or `ulimit -v` may refuse it.
-  bool has_saved_area() const { return mapped_bytes_ == bytes_ + (bytes_ - control().arrays_offset); }
-  /// Returns the place of a copy of an array, or of a part of it, in the saved area. That has no pages until
-  /// reserve() gives it some.
-  ArrayPlace saved_place(const ArrayPlace& place) const {
-    return {place.offset + (bytes_ - control().arrays_offset), place.bytes};
+  bool has_saved_area() const { return mapped_bytes_ != bytes_; }
+  /// Returns the place of a part of the image in the saved area. It lies in one unit, or the room is for the
+  /// whole image. The saved area has no pages until reserve() gives it some.
+  ArrayPlace saved(std::uint64_t begin, std::uint64_t bytes) const {
+    return {bytes_ + begin % control().save_room, bytes};
   }
   /// Takes the pages of the saved area away again. Returns false if the kernel did not. Thread-safe.
   bool free_saved() const noexcept;

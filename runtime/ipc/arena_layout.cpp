@@ -105,6 +105,16 @@ std::uint64_t gap_after(std::uint64_t array_bytes) {
   return array_bytes < kSmall ? 0 : kStaggerBytes;
 }
 
+/// Returns the bytes of a group's state in its image.
+std::uint64_t image_bytes(const GroupShape& group, const std::array<std::uint64_t, kArrayKinds>& sizes) {
+  std::uint64_t bytes = 0;
+  for (const ArrayKind kind : kStateArrays) {
+    bytes += to_image_page(kind == ArrayKind::params ? group.elements * sizeof(float)
+                                                     : sizes[static_cast<std::size_t>(kind)]);
+  }
+  return bytes;
+}
+
 /// Returns for how many entries the ring has room: see WorkEntry.
 std::uint32_t ring_capacity(const std::vector<GroupShape>& groups) {
   std::uint64_t entries = 0;
@@ -171,6 +181,8 @@ ArenaLayout arena_layout(const std::vector<GroupShape>& groups, std::size_t thre
       places[kind] = {.offset = at, .bytes = sizes[kind]};
       at = round_up(at + sizes[kind], kPageBytes) + gap_after(sizes[kind]);
     }
+    layout.image_offsets.push_back(layout.image_bytes);
+    layout.image_bytes += image_bytes(groups[i], sizes);
     const std::uint64_t log_bytes = groups[i].speculative ? rollback_bytes(groups[i].elements) : 0;
     layout.logs.push_back({.offset = at, .bytes = log_bytes});
     at = round_up(at + log_bytes, kPageBytes) + gap_after(log_bytes);

@@ -50,6 +50,8 @@ struct ArenaLayout {
   std::vector<GroupShape> shapes;
   std::vector<std::array<ArrayPlace, kArrayKinds>> arrays;  ///< per group
   std::vector<ArrayPlace> logs;                             ///< of speculated steps, per group
+  std::vector<std::uint64_t> image_offsets;                 ///< of the state in its image, per group
+  std::uint64_t image_bytes = 0;
 };
 
 /// Returns the bytes of one element; 0 for none.

@@ -72,6 +72,16 @@ enum class ArrayKind : std::uint32_t {
   moment2_set1
 };
 inline constexpr std::size_t kArrayKinds = 9;
+/// The arrays of a group that the image of the state has, in this order. The last two are those of set 1.
+inline constexpr std::array kStateArrays = {ArrayKind::params, ArrayKind::moment1, ArrayKind::moment2,
+                                            ArrayKind::moment1_set1, ArrayKind::moment2_set1};
+/// They begin at multiples of this.
+inline constexpr std::uint64_t kImagePage = 4096;
+/// The image is saved in units of this many bytes, from its beginning on. Unit n is of thread n % members.
+inline constexpr std::uint64_t kImageUnit = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t to_image_page(std::uint64_t bytes) {
+  return (bytes + kImagePage - 1) / kImagePage * kImagePage;
+}
 inline constexpr std::size_t kGradBuffers = 2;
 /// A group has one set of moments for all its steps, or one for each gradient buffer.
 inline constexpr std::size_t kMaxMomentSets = kGradBuffers;
@@ -120,6 +130,7 @@ struct alignas(64) GroupBlock {
   std::uint64_t saved_step;  ///< by the worker: the number of the last step before WorkKind::save
   /// Written by the worker: 0, or 1 + the gradient buffer of a speculated step that is done and not decided.
   std::uint32_t speculated;
+  std::uint64_t image_offset;  ///< by the trainer, at the start: of the group's state in the image
 
   /// Returns the number of chunks. The last one may be short, and an empty group has none.
   std::uint64_t chunks() const {
@@ -131,20 +142,10 @@ struct alignas(64) GroupBlock {
   bool has_second_moment_set() const { return moment_sets == 2; }
   bool has_second_grads() const { return elements == 0 || grads(1).bytes != 0; }
   const ArrayPlace& place(ArrayKind kind) const { return arrays[static_cast<std::size_t>(kind)]; }
-  /// Returns whether the group has this array, and its values are what a training continues from.
-  bool is_state(ArrayKind kind) const {
-    switch (kind) {
-      case ArrayKind::params:
-      case ArrayKind::moment1:
-      case ArrayKind::moment2:
-      case ArrayKind::moment1_set1:
-      case ArrayKind::moment2_set1:
-        return place(kind).bytes != 0;
-      case ArrayKind::copy:
-        return has_split_masters(format);
-      default:
-        return false;
-    }
+  /// Returns the bytes of an array of kStateArrays in the image of the state, without what follows it there.
+  /// Masters are fp32 in any format.
+  std::uint64_t image_bytes(ArrayKind kind) const {
+    return kind == ArrayKind::params ? elements * sizeof(float) : place(kind).bytes;
   }
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
@@ -167,7 +168,7 @@ struct alignas(64) GroupBlock {
 static_assert(sizeof(GroupBlock) == 640 && offsetof(GroupBlock, moment_sets) == 20 &&
               offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, committed) == 512 &&
               offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, saved_step) == 568 &&
-              offsetof(GroupBlock, speculated) == 576);
+              offsetof(GroupBlock, speculated) == 576 && offsetof(GroupBlock, image_offset) == 584);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
@@ -203,6 +204,9 @@ static_assert(sizeof(WorkEntry) == 40);
 /// it. A step never writes a finished chunk again, not even after a death.
 struct alignas(128) MemberProgress {
   std::atomic<std::uint64_t> chunks;
+  /// The thread has saved its units of the image up to this byte. The trainer clears it before it submits a
+  /// save.
+  std::atomic<std::uint64_t> saved;
 };
 static_assert(sizeof(MemberProgress) == 128);
 
@@ -237,7 +241,7 @@ static_assert(sizeof(WorkerStats) == 496 && offsetof(WorkerStats, cpu_note) == 2
 struct ControlBlock {
   ArenaPrefix prefix;
   // Written by the trainer, before the worker starts.
-  std::uint64_t arena_bytes;  ///< without the saved area, which follows (Arena::saved_place())
+  std::uint64_t arena_bytes;  ///< without the saved area, which follows (Arena::saved())
   std::uint64_t groups_offset;
   std::uint64_t ring_offset;
   std::uint64_t arrays_offset;
@@ -265,14 +269,19 @@ struct ControlBlock {
   alignas(128) std::atomic<std::uint64_t> completed;  ///< WorkEntries, in order
   Doorbell done;                                      ///< the trainer sleeps on it
   alignas(128) WorkerStats stats;
-  /// 1: memory ran out, so what was saved last is not whole. The trainer clears it before it submits one.
+  /// 1: memory ran out, so what was saved last is not whole, or the trainer has given it up. The trainer
+  /// clears it before it submits one.
   std::atomic<std::uint32_t> save_failed;
   /// By the worker, and cleared with save_failed: how often a successor has begun that save again.
   std::atomic<std::uint32_t> save_resumptions;
+  std::uint64_t image_bytes;  ///< by the trainer, at the start: of the image of the whole state
+  /// By the trainer, before it submits a save: the first bytes of the saved area are used, in a ring.
+  std::uint64_t save_room;
+  std::atomic<std::uint64_t> save_released;  ///< by the trainer: it has read the image up to this byte
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
               offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&
-              sizeof(ControlBlock) == 1920);
+              sizeof(ControlBlock) == 2048 && offsetof(ControlBlock, image_bytes) == 1912);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace zf

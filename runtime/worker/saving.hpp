@@ -1,9 +1,9 @@
-// Copies the state of groups to the saved area of the arena: each member copies its parts.
+// Copies the state of groups to the saved area of the arena: each member copies its units of the image.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "engine/slices.hpp"
 #include "ipc/arena.hpp"
 
 namespace zf {
@@ -12,9 +12,11 @@ class Saving {
  public:
   explicit Saving(const Arena& arena) : arena_(arena) {}
 
-  /// Copies a slice of a group, and gives the copy pages first, by the memory policy of the calling thread.
-  /// If memory runs out, it says so in the control block, and from then on nothing is copied. Thread-safe.
-  void copy(std::uint32_t group, const Slice& slice) const noexcept;
+  /// Copies the member's units of a group, and gives the copy pages first, by the memory policy of the
+  /// calling thread. Before each unit it waits until the trainer has read what lies in its place. A successor
+  /// of a worker that has died copies only what that one has not. If memory runs out, this says so in the
+  /// control block, and from then on nothing is copied.
+  void copy(std::uint32_t group, std::size_t member) const noexcept;
   /// Is called by a successor of a worker that died with a save under way. The kernel may have killed that
   /// one because memory ran out for the copy, so the third successor copies nothing.
   void resume() const;
@@ -22,6 +24,10 @@ class Saving {
   void note_step(std::uint32_t group) const;
 
  private:
+  /// Returns false if the save is given up.
+  bool await_room(std::uint64_t end) const noexcept;
+  void copy_part(const GroupBlock& block, std::uint64_t begin, std::uint64_t end) const;
+
   const Arena& arena_;
 };
 

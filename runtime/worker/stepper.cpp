@@ -151,17 +151,14 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
 }
 
 void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) const {
+  if (task.entry.kind == WorkKind::save) return saving_.copy(task.entry.group, member);
   const GroupShares& chunks = shares_[task.entry.group];
   for (std::size_t i = task.entry.begin_chunk; i < task.entry.end_chunk; ++i) {
     const Slice& slice = chunks[i][member];
     const std::uint64_t chunk = task.entry.first_chunk + i;
-    // These two start again from the beginning after a death, since they change no state.
+    // It starts again from the beginning after a death, since it changes no state.
     if (task.entry.kind == WorkKind::norm) {
       norms_.sum(task.entry.group, task.entry.buffer, slice);
-      continue;
-    }
-    if (task.entry.kind == WorkKind::save) {
-      saving_.copy(task.entry.group, slice);
       continue;
     }
     if (resume && arena_.member(member).chunks.load(std::memory_order_acquire) > chunk) continue;

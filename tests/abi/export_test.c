@@ -4,6 +4,7 @@
  * another sequence of random choices. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -94,11 +95,11 @@ static long arena_blocks(void) {
 
 static struct file expected, found;
 
-/* The library's writes to a file come here. They take 0.2 s, or fail, if this is set. */
-static atomic_int writes_are_slow = 0, writes_fail = 0;
+/* The library's writes to a file come here. They take so many microseconds, or fail. */
+static atomic_int writes_take_us = 0, writes_fail = 0;
 
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
-  if (writes_are_slow) usleep(200000);
+  if (writes_take_us != 0) usleep((useconds_t)writes_take_us);
   if (writes_fail) {
     errno = ENOSPC;
     return -1;
@@ -112,8 +113,10 @@ static void kill_optimizer(zf_runtime* handle) {
   if (stats.worker_alive) CHECK(kill((pid_t)stats.worker_pid, SIGKILL) == 0 || errno == ESRCH);
 }
 
-/* Exports while a step before and a step after it are under way. */
-static void the_file_has_the_moment_of_its_begin(int32_t format, int kills) {
+/* Exports while a step before and a step after it are under way. room: that of the copy, in MiB; NULL: all of
+ * it. */
+static void the_file_has_the_moment_of_its_begin(int32_t format, int kills, const char* room) {
+  if (room != NULL) CHECK(setenv("ZF_EXPORT_MIB", room, 1) == 0);
   const char* const path = write_file("");
   const char* const calm_path = write_file("");
   zf_runtime* const calm = open_groups(PLAN_SPLIT, format);
@@ -139,9 +142,11 @@ static void the_file_has_the_moment_of_its_begin(int32_t format, int kills) {
     read_file(calm_path, &expected);
     CHECK(are_equal(&found, &expected));
   }
-  EXPECT(zf_export_begin(hunted, path), ZF_OK); /* undisturbed: afterwards nothing of a copy is left */
+  const long taken = arena_blocks() - blocks;
+  CHECK(taken <= (room != NULL ? 2 << 20 : MOST_BYTES) / 512);
+  EXPECT(zf_export_begin(hunted, path), ZF_OK);
   EXPECT(zf_export_wait(hunted, -1), ZF_OK);
-  CHECK(arena_blocks() == blocks);
+  CHECK(arena_blocks() - blocks == taken);   /* it has used the memory of those before */
   EXPECT(zf_export_wait(hunted, -1), ZF_OK); /* there is none */
   EXPECT(zf_export_state(calm, calm_path), ZF_OK);
   EXPECT(zf_export_state(hunted, path), ZF_OK); /* no step was disturbed */
@@ -150,14 +155,28 @@ static void the_file_has_the_moment_of_its_begin(int32_t format, int kills) {
   CHECK(are_equal(&found, &expected));
   zf_stats stats = ZF_STATS_INIT;
   EXPECT(zf_get_stats(hunted, &stats), ZF_OK);
-  printf("format %d: %d exports, %u restarts\n", (int)format, 2 + kills, stats.restarts);
+  printf("format %d, room %s: %d exports, %u restarts\n", (int)format, room != NULL ? room : "for all",
+         2 + kills, stats.restarts);
   CHECK((int)stats.restarts >= kills / 2);
   EXPECT(zf_close(calm), ZF_OK);
   const zf_status closed = zf_close(hunted);
   CHECK(closed == ZF_OK || closed == ZF_WORKER_DIED);
+  CHECK(unsetenv("ZF_EXPORT_MIB") == 0);
 }
 
-/* A trainer that is killed leaves the whole file of one of its exports. */
+/* Returns how many temporary files of exports to a path there are. */
+static size_t count_temporary(const char* path) {
+  char pattern[256];
+  glob_t found_files;
+  CHECK(snprintf(pattern, sizeof pattern, "/tmp/.%s*", strrchr(path, '/') + 1) < (int)sizeof pattern);
+  const int result = glob(pattern, 0, NULL, &found_files);
+  CHECK(result == 0 || result == GLOB_NOMATCH);
+  const size_t count = result == 0 ? found_files.gl_pathc : 0;
+  globfree(&found_files);
+  return count;
+}
+
+/* A trainer that is killed leaves the whole file of one of its exports. The next one leaves no other file. */
 static void a_killed_trainer_leaves_a_whole_file(int kills) {
   static struct file files[MEMORY_STEPS];
   const char* const path = write_file("");
@@ -174,6 +193,7 @@ static void a_killed_trainer_leaves_a_whole_file(int kills) {
     int ready[2];
     char byte = 0;
     CHECK(pipe(ready) == 0);
+    CHECK(round % 2 == 0 ? unsetenv("ZF_EXPORT_MIB") == 0 : setenv("ZF_EXPORT_MIB", "2", 1) == 0);
     const pid_t trainer = fork();
     CHECK(trainer >= 0);
     if (trainer == 0) {
@@ -181,6 +201,7 @@ static void a_killed_trainer_leaves_a_whole_file(int kills) {
       for (int step = 0; step < MEMORY_STEPS; ++step) {
         submit_step(handle, step);
         EXPECT(zf_export_begin(handle, path), ZF_OK);
+        if (step == 0) CHECK(count_temporary(path) <= 1);
         if (step == 0) CHECK(write(ready[1], "x", 1) == 1);
         EXPECT(zf_wait(handle, 0, -1), ZF_OK);
         EXPECT(zf_export_wait(handle, -1), ZF_OK);
@@ -197,6 +218,12 @@ static void a_killed_trainer_leaves_a_whole_file(int kills) {
     CHECK(which < MEMORY_STEPS);
     ++seen[which];
   }
+  CHECK(unsetenv("ZF_EXPORT_MIB") == 0);
+  zf_runtime* const last = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  EXPECT(zf_export_begin(last, path), ZF_OK);
+  EXPECT(zf_export_wait(last, -1), ZF_OK);
+  EXPECT(zf_close(last), ZF_OK);
+  CHECK(count_temporary(path) == 0);
   printf("%d kills of the trainer; files of step", kills);
   for (int step = 0; step < MEMORY_STEPS; ++step) printf(" %d: %d", step + 1, seen[step]);
   printf("\n");
@@ -251,6 +278,68 @@ static void what_is_copied_can_be_read(void) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
+/* A copy that the program writes itself is that of one moment, with whole masters. */
+static void a_held_copy_has_the_moment_of_its_begin(int32_t format) {
+  static float now[200003];
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, format);
+  const int has_bf16_moments = format == ZF_STATE_BF16 || format == ZF_STATE_BF16_SPLIT;
+  void* saved = NULL;
+  size_t bytes = 0;
+  EXPECT(zf_save_wait(handle, 0), ZF_ERROR_USAGE);
+  expect_error("no copy of the state is held");
+  EXPECT(zf_saved(handle, 0, ZF_PARAMS, &saved, &bytes), ZF_ERROR_USAGE);
+  EXPECT(zf_save_end(handle), ZF_OK);
+  for (int step = 0; step < 4; step += 2) {
+    submit_step(handle, step);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+    EXPECT(zf_read_state(handle, 0, ZF_PARAMS, 0, kElements[0], now), ZF_OK);
+    EXPECT(zf_save_begin(handle), ZF_OK);
+    submit_step(handle, step + 1);
+    EXPECT(zf_save_begin(handle), ZF_ERROR_BUSY);
+    EXPECT(zf_export_begin(handle, "/tmp/never"), ZF_ERROR_BUSY);
+    expect_error("a copy of the state is held");
+    EXPECT(zf_save_wait(handle, -1), ZF_OK);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+    EXPECT(zf_saved(handle, 0, ZF_GRADS_0, &saved, &bytes), ZF_ERROR_USAGE);
+    EXPECT(zf_saved(handle, 0, ZF_MOMENT_2, &saved, &bytes), ZF_OK);
+    CHECK(bytes == kElements[0] * (has_bf16_moments ? 2 : 4));
+    EXPECT(zf_saved(handle, 0, ZF_PARAMS, &saved, &bytes), ZF_OK);
+    CHECK(bytes == sizeof now && memcmp(saved, now, bytes) == 0);
+    EXPECT(zf_save_end(handle), ZF_OK);
+  }
+  EXPECT(zf_save_begin(handle), ZF_OK);
+  EXPECT(zf_end(handle), ZF_OK);
+  EXPECT(zf_save_wait(handle, -1), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
+/* Less room than the copy needs: a step waits for the file, also for one that cannot be written. */
+static void a_step_waits_for_the_file_where_room_is_short(void) {
+  const char* const path = write_file("old");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  CHECK(setenv("ZF_EXPORT_MIB", "2", 1) == 0);
+  EXPECT(zf_save_begin(handle), ZF_ERROR_SYSTEM);
+  expect_error("a copy of the state needs 3.");
+  writes_take_us = 50000;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  submit_step(handle, 0);
+  EXPECT(zf_wait(handle, 0, 50), ZF_TIMEOUT);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
+  writes_fail = 1;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  submit_step(handle, 1);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_ERROR_SYSTEM);
+  expect_error("No space left on device");
+  writes_take_us = writes_fail = 0;
+  CHECK(setenv("ZF_EXPORT_MIB", "1", 1) == 0);
+  EXPECT(zf_export_begin(handle, path), ZF_ERROR_USAGE);
+  expect_error("ZF_EXPORT_MIB");
+  CHECK(unsetenv("ZF_EXPORT_MIB") == 0);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 /* The end of the optimizer makes the copy; the file is written after it. */
 static void an_export_goes_on_behind_the_end(void) {
   const char* const path = write_file("");
@@ -275,12 +364,12 @@ static void a_close_gives_it_up_in_time(void) {
   options.close_timeout_ms = 300;
   group.elements = 5000;
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
-  writes_are_slow = 1;
+  writes_take_us = 200000;
   EXPECT(zf_export_begin(handle, path), ZF_OK);
   EXPECT(zf_export_begin(handle, path), ZF_ERROR_BUSY);
   EXPECT(zf_export_wait(handle, 0), ZF_TIMEOUT);
   EXPECT(zf_close(handle), ZF_TIMEOUT);
-  writes_are_slow = 0;
+  writes_take_us = 0;
   expect_error("was given up: it was not done after 300 ms");
   read_file(path, &found);
   CHECK(found.size == 3);
@@ -382,7 +471,7 @@ static void a_failure_is_not_forgotten(void) {
 static void a_close_waits_for_it_though_the_optimizer_has_died(void) {
   const char* const path = write_file("old");
   zf_runtime* const handle = open_one(PLAN_SPLIT, 5000);
-  writes_are_slow = 1;
+  writes_take_us = 200000;
   EXPECT(zf_export_begin(handle, path), ZF_OK);
   EXPECT(zf_wait(handle, 0, -1), ZF_OK);
   const pid_t worker = worker_of(handle);
@@ -390,7 +479,7 @@ static void a_close_waits_for_it_though_the_optimizer_has_died(void) {
   EXPECT(submit_all(handle, NULL), ZF_OK);
   CHECK(kill(worker, SIGKILL) == 0);
   EXPECT(zf_close(handle), ZF_WORKER_DIED);
-  writes_are_slow = 0;
+  writes_take_us = 0;
   read_file(path, &found);
   CHECK(found.size > 3);
 }
@@ -416,7 +505,12 @@ int main(void) {
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   setvbuf(stdout, NULL, _IOLBF, 0);
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
-    the_file_has_the_moment_of_its_begin(format, kills);
+    the_file_has_the_moment_of_its_begin(format, kills, NULL);
+  the_file_has_the_moment_of_its_begin(ZF_STATE_FP32, kills, "2");
+  the_file_has_the_moment_of_its_begin(ZF_STATE_BF16_SPLIT, kills, "2");
+  for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
+    a_held_copy_has_the_moment_of_its_begin(format);
+  a_step_waits_for_the_file_where_room_is_short();
   a_killed_trainer_leaves_a_whole_file(kills);
   what_cannot_begin_is_refused();
   what_is_copied_can_be_read();
