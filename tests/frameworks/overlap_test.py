@@ -57,6 +57,10 @@ class Overlap(FrameworkTest):
         """Costs 15 s: kills of trainers in waiting and exact modes, and what is refused."""
         self.run_cases("keep_cases")
 
+    def test_a_save_beside_training_has_one_moment(self):
+        """Costs 10 s: each mode and state format, DCP, and kills of trainers."""
+        self.run_cases("save_cases")
+
     def test_with_steps_that_begin_in_backward_nothing_else_changes(self):
         """Costs 15 s: cases of mode exact."""
         self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_ends_cases", "rare_cases",

@@ -139,8 +139,28 @@ class Handle:
 
     def memory(self, group: int, kind: int) -> ctypes.Array[ctypes.c_char]:
         """Returns the bytes of an array, as a buffer that keeps this handle's memory alive."""
+        return self._memory(self._library.zf_buffer, self.pointer, group, kind)
+
+    def saved(self, group: int, kind: int) -> ctypes.Array[ctypes.c_char]:
+        """Returns the bytes of an array in the copy that is held, as memory() does."""
+        return self._memory(self._library.zf_saved, self._any_pointer(), group, kind)
+
+    def save_wait(self, milliseconds: int) -> int:
+        status: int = self._library.zf_save_wait(self._any_pointer(), milliseconds)
+        return status
+
+    def save_end(self) -> None:
+        """Frees what is held. Does nothing in a forked child, or if all memory is freed."""
+        if self.is_forked:
+            return
+        with self._lock:
+            if self._pointer is not None:
+                self._library.zf_save_end(self._pointer)
+
+    def _memory(self, function: Any, pointer: ctypes.c_void_p, group: int,
+                kind: int) -> ctypes.Array[ctypes.c_char]:
         address, size = ctypes.c_void_p(), ctypes.c_size_t()
-        check(self._library.zf_buffer(self.pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
+        check(function(pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
         assert address.value is not None  # not even for an array without elements
         buffer = (ctypes.c_char * size.value).from_address(address.value)
         with self._lock:

@@ -324,6 +324,27 @@ class Runtime:
         if not _ask(lambda ms: library().zf_export_wait(self._handle.pointer, ms), timeout):
             raise ZfTimeout(f"the export is not done after {timeout} s", "ZF_TIMEOUT")
 
+    def save_begin(self) -> None:
+        """Begins to copy the state as export_begin() does, for a program that writes it itself. Raises ZfBusy before
+        save_end() of the last copy, and ZfError if memory has no room for it."""
+        check(library().zf_save_begin(self._handle.pointer))
+
+    def save_wait(self, timeout: float | None = None) -> None:
+        """Waits until that copy is made, as export_wait() does."""
+        if not _ask(self._handle.save_wait, timeout):
+            raise ZfTimeout(f"the state is not copied after {timeout} s", "ZF_TIMEOUT")
+
+    def saved(self, group: int, kind: int) -> tuple[torch.Tensor, Any]:
+        """Returns the parameters, which are fp32, or moments in that copy, and the memory object that holds them. They
+        are valid until save_end()."""
+        memory, settings = self._handle.saved(self._index(group), kind), self._groups[group]
+        element = "f32" if kind == abi.PARAMS else element_type(settings, kind)
+        return as_tensor(memory, element, settings.elements), memory
+
+    def save_end(self) -> None:
+        """Lets the next copy have the memory of this one, if there is one."""
+        self._handle.save_end()
+
     def import_state(self, path: str | os.PathLike[str]) -> None:
         """Reads such a file back. Training continues from it bit for bit, on any number of threads. Raises ZfStateError
         if the file is damaged or has other groups; then nothing is changed."""

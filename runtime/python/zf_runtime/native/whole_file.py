@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import stat
+from typing import Callable
 
 _MOST_LINKS = 40
 
@@ -42,31 +43,66 @@ def target_of(path: str | os.PathLike[str]) -> str:
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a text to a file: readers find the old file or the whole new one, also after a power cut. Raises OSError
-    as target_of() does, and if it cannot be written. A writer that is killed leaves `.NAME.PID.HEX.tmp` at most."""
+    """Writes a text to a file, as write_whole_by() does."""
+
+    def write(temporary: str) -> None:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+    write_whole_by(path, write)
+
+
+def write_whole_by(path: str | os.PathLike[str], write: Callable[[str], object]) -> None:
+    """Lets write(temporary) write a file: readers of the path find the old file or the whole new one, also after a
+    power cut. Raises OSError as target_of() does, and if it cannot be written. A writer that is killed leaves nothing
+    but, between the last two calls, the whole file as `.NAME.tmp`, which the next one replaces; where each file must
+    have a name, it leaves `.NAME.PID.HEX.tmp`."""
     target = target_of(path)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
     old = _passes_on(target)
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600 if old else 0o644)
+    mode = 0o600 if old else 0o644
+    file = _open_nameless(folder, mode)
+    is_named = file is None
+    if file is None:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
-        with open(file, "w", encoding="utf-8", closefd=False) as stream:
-            stream.write(text)
+        write(f"/proc/self/fd/{file}" if not is_named else temporary)
         if old:
             _take_permissions(file, old)
         os.fsync(file)
+        if not is_named:
+            temporary = os.path.join(folder, f".{name[:100]}.tmp")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            # Without src_dir_fd this is link(), which follows no link.
+            os.link(f"/proc/self/fd/{file}", temporary, src_dir_fd=file, follow_symlinks=True)
+            is_named = True
         try:
             os.replace(temporary, target)
         except OSError:  # NFS may answer ENOENT to what is done
             if not os.path.samestat(os.lstat(target), os.fstat(file)):
                 raise
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        if is_named:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
         raise
     finally:
         os.close(file)
     _sync_folder(folder)
+
+
+def _open_nameless(folder: str, mode: int) -> int | None:
+    """Returns a file without a name; None where there are none."""
+    try:
+        file = os.open(folder or ".", os.O_WRONLY | os.O_TMPFILE, mode)
+    except OSError:
+        return None
+    if os.path.exists(f"/proc/self/fd/{file}"):
+        return file
+    os.close(file)
+    return None
 
 
 def _parts(path: str) -> list[str]:

@@ -13,12 +13,13 @@ from . import torch_version  # noqa: F401  it refuses a torch that has not what 
 # isort: split
 
 from ..binding import moved_threads
-from ..errors import ZfError
-from ..native import planned
+from ..errors import ZfBusy, ZfError
+from ..native import planned, whole_file
 from .clips import Clips
 from .engine import Engine
 from .in_place.engine import InPlaceEngine
 from .overlap.kept import Kept, keep_name
+from .saving import Save, Staging, stager_of
 from .tensors import clipping, formats
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class _OnHost(Clips):
     _options: dict[str, Any] | None = None  # keywords of Runtime; None: the step is in place
     _speculates = False
     _steps = 0  # calls of step()
+    _save: Save | None = None  # the last one
 
     def _settle_groups(self, fused: bool | None, state: str = "fp32", seed: int = 0) -> None:
         """Puts into the param_groups what torch's constructor was not told."""
@@ -284,6 +286,37 @@ class AdamW(_OnHost, torch.optim.AdamW):
 
         write_for_perfetto(self.timeline(), path)
 
+    def save_async(self, path: str | os.PathLike[str], **more: Any) -> Save:
+        """Begins to write a file beside training, with the state of now, between two steps, and returns. A step that is
+        under way counts: call it behind step(), and nothing waits. torch.load() gives state_dict(), or if there is
+        `more`, a dict of it and of `optimizer`; modules in it become their state_dict(). Copies of masters, moments and
+        parameters are made by the process, all others at once; in place that is all. A copy takes up to 12 bytes a
+        parameter, which are kept. wait() of what is returned waits for the file. close() does, too.
+
+        Raises ZfBusy if the last save is not done, what that has failed with if its wait() was not called, and ZfError
+        if there is no room."""
+        optimizer = self._itself()
+        if optimizer._save is not None:
+            if not optimizer._save.done():
+                raise ZfBusy(f"the save to {os.fspath(optimizer._save.path)} is not done: call its wait() first")
+            optimizer._save.wait()
+        whole_file.target_of(path)
+        optimizer._save = Save(optimizer._stage(more), path)
+        return optimizer._save
+
+    def stager(self) -> Any:
+        """Returns an async_stager for torch.distributed.checkpoint.async_save(), which copies as save_async() does.
+        Raises ZfError with a torch that has none (before 2.9)."""
+        return stager_of(self._itself()._engine.hold)
+
+    def _stage(self, more: dict[str, Any]) -> Staging:
+        held = self._engine.hold()
+        with torch._C.DisableTorchFunction():  # state_dict() of a module reads no values
+            more = {key: value.state_dict() if isinstance(value, torch.nn.Module) else value
+                    for key, value in more.items()}
+            own = self._engine.saved(torch.optim.Optimizer.state_dict(self))
+        return Staging(held, {"optimizer": own, **more} if more else own)
+
     def synchronize(self) -> None:
         """Waits for the step that is under way and gives the parameters its values. Returns at once if there is none.
 
@@ -297,7 +330,13 @@ class AdamW(_OnHost, torch.optim.AdamW):
 
         Raises ZfWorkerDied if the process had died; the parameters then keep the last values that they got. In a forked
         child the process and the step belong to the parent and are left alone."""
-        self._itself()._engine.close()
+        optimizer = self._itself()
+        save, optimizer._save = optimizer._save, None
+        try:
+            if save is not None:
+                save.wait()
+        finally:
+            optimizer._engine.close()
 
     def __enter__(self) -> AdamW:
         return self

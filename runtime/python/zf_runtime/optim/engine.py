@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..native.runtime import Runtime
+    from .overlap.held import Held
     from .overlap.timeline import Span
 
 
@@ -67,6 +68,10 @@ class Engine(Protocol):
 
     def timeline(self) -> list[Span]:
         """See AdamW.timeline()."""
+
+    def hold(self) -> Held | None:
+        """Begins a copy of masters and moments as they are between the step that is under way, or was the last one, and
+        the next. None: no process has them."""
 
     def close(self) -> None:
         """See AdamW.close()."""

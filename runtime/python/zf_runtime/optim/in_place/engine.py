@@ -165,6 +165,9 @@ class InPlaceEngine:
             self._said.add(line)
             warnings.warn(line, stacklevel=8)  # past the wrappers of torch around step()
 
+    def hold(self) -> None:
+        return None
+
     def timeline(self) -> list[Any]:
         return []
 

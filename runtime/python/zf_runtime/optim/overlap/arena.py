@@ -18,7 +18,7 @@ from ...native.group import STATE_FORMATS, Group, piece_bytes
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars
 from ..tensors import formats, others
-from ..tensors.eligibility import local_of
+from ..tensors.eligibility import layout, local_of
 from ..tensors.hashing import Kind, bits, kind
 from . import kept, shards
 
@@ -131,8 +131,13 @@ class Place:
     @property
     def state_arrays(self) -> list[torch.Tensor]:
         """What a step writes in the arena and `state` shows."""
-        master = self._master if self.param.dtype != torch.float32 else None
+        master = self.fp32_master
         return [self.exp_avg, self.exp_avg_sq, *(() if master is None else (master,))]
+
+    @property
+    def fp32_master(self) -> torch.Tensor | None:
+        """The master that `state` shows."""
+        return self._master if self.param.dtype != torch.float32 else None
 
     def holds(self, name: str, value: torch.Tensor) -> bool:
         """Returns whether a tensor is this place's own memory of that name, laid out as here."""
@@ -251,11 +256,6 @@ class Place:
         self.exp_avg_sq.copy_(other.exp_avg_sq)
         self.count.copy_(other.count)
         self.loaded, self.digest = other.loaded, None
-
-
-def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Returns what says where and how the elements of a tensor lie."""
-    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()
 
 
 def give_back(array: torch.Tensor) -> None:

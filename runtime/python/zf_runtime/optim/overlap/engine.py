@@ -25,6 +25,7 @@ from . import compiled, ddp_hook
 from .arena import Arena, Place, first_numbers
 from .gates import Order
 from .gradients import Copied
+from .held import Held
 from .kept import Kept
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads, are_seen
@@ -220,6 +221,14 @@ class OverlapEngine(Stated):
         if self._mode == "off" or (self._mode == "exact" and not self._hides()):
             self._finish()
         return norm
+
+    @_unseen
+    def hold(self) -> Held:
+        live = self._require()
+        is_split = any(place.is_split for place in live.arena.places)  # then state_dict() reads masters
+        if is_split or not live.overlap.is_just_begun():  # else nothing can have been edited or written since
+            self.settle()
+        return Held(live.arena.runtime, live.arena.places)
 
     def synchronize(self) -> None:
         if self.opened is not None:

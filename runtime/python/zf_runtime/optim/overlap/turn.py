@@ -226,6 +226,12 @@ class Overlap:
         share = None if turn is None else turn.share_of.get(id(place))
         return share is None or (share.sent.is_set and share.event.is_done())
 
+    def is_just_begun(self) -> bool:
+        """Returns whether a step is under way, and no parameter was used since it began. What is late is not."""
+        turn = self._pending
+        return turn is not None and turn.publishing.is_set and not turn.ended.is_set and all(
+            len(share.not_waited_for) == len(share.places) for share in turn.shares)
+
     def publish(self) -> Turn | None:
         """Lets a late step be sent. Returns the last turn."""
         turn = self.follower.turn

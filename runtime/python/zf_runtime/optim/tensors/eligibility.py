@@ -146,3 +146,8 @@ def guards(tensors: Sequence[Any]) -> list[Callable[..., bool]]:
         return [guards.check] if guards.check(*tensors) else []
     except Exception:  # it is no public part of torch, and may take other arguments one day
         return []
+
+
+def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Returns what says where and how the elements of a tensor lie."""
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()

@@ -55,8 +55,16 @@ def low_bits(param: torch.Tensor, master: torch.Tensor) -> torch.Tensor:
     """Returns what a split master has besides its parameter. Where the parameter is not the rounded master, it wins:
     the bits are 0."""
     bits = master.to(torch.float32).view(torch.int32)
-    high = ((bits + 0x8000) >> 16).to(torch.int16)
-    return torch.where(high == param.detach().view(torch.int16), bits, 0).to(torch.int16)
+    return torch.where(_high(bits) == param.detach().view(torch.int16), bits, 0).to(torch.int16)
+
+
+def high_half(master: torch.Tensor) -> torch.Tensor:
+    """Returns the bf16 parameter of a split master, as the engine splits it."""
+    return _high(master.view(torch.int32)).view(torch.bfloat16)
+
+
+def _high(bits: torch.Tensor) -> torch.Tensor:
+    return ((bits + 0x8000) >> 16).to(torch.int16)
 
 
 def usable_low(param: torch.Tensor, entry: dict[str, Any]) -> torch.Tensor | None:

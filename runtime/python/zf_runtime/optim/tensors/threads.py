@@ -10,7 +10,7 @@ import struct
 import threading
 from typing import Callable
 
-FOLLOWER, COPIES = OUR_THREADS = "zf-follower", "zf-copies"  # names
+FOLLOWER, COPIES, SAVER = OUR_THREADS = "zf-follower", "zf-copies", "zf-saver"  # names
 _GETATTR = {"x86_64": 315, "aarch64": 275}  # numbers of the system calls; the one that sets stands before it
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, runtime ...: see sched_setattr(2)
 _SLICE_NS = 50_000_000

@@ -1,0 +1,140 @@
+"""Saves beside training: the state of one moment between two steps, whatever is stepped meanwhile."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+
+from ..errors import ZfError, ZfTimeout
+from ..native import whole_file
+from .tensors.eligibility import layout, local_of
+from .tensors.threads import SAVER
+
+if TYPE_CHECKING:
+    from .overlap.held import Held
+
+
+class Staging:
+    """Any structure of dicts, lists, tuples and tensors, as it is when this is made. Parameters, moments and masters
+    that a process steps come from the copy that it makes; all other tensors are copied at once."""
+
+    def __init__(self, held: Held | None, value: Any):
+        """held: None if no process has anything of it."""
+        self._held = held
+        self._copies: dict[tuple[Any, ...], Any] = {}  # a tensor that is there twice is copied once
+        self._staged = self._walk(value, self._taken)
+
+    def finish(self) -> Any:
+        """Returns it when the copy is made. Call it once, in any thread: afterwards only the result holds the copy."""
+        if self._held is not None:
+            self._held.wait()
+        self._held, self._copies, staged = None, {}, self._staged
+        self._staged = None
+        return self._walk(staged, lambda value: value.tensor if isinstance(value, _Later) else value)
+
+    def _walk(self, value: Any, use: Callable[[Any], Any]) -> Any:
+        if isinstance(value, dict):
+            copied = copy.copy(value)  # a state_dict() of a module has attributes
+            for key, each in value.items():
+                copied[key] = self._walk(each, use)
+            return copied
+        if isinstance(value, (list, tuple)):
+            some = [self._walk(each, use) for each in value]
+            return type(value)(*some) if hasattr(value, "_fields") else type(value)(some)
+        return use(value)
+
+    def _taken(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        with torch._C.DisableTorchFunction():  # no values are read
+            make = self._held.find(value) if self._held is not None else None
+            key = layout(local_of(value)) if value.layout is torch.strided and value.numel() else None
+        if key is None:
+            return value.detach().clone()
+        if key not in self._copies:  # with the tensor: its memory may be another one's when that is freed
+            self._copies[key] = value, value.detach().clone() if make is None else _Later(make)
+        return self._copies[key][1]
+
+
+class _Later:
+    def __init__(self, make: Callable[[], torch.Tensor]):
+        self._make = make
+
+    @functools.cached_property
+    def tensor(self) -> torch.Tensor:
+        return self._make()
+
+
+class Save:
+    """A file that is written beside training."""
+
+    def __init__(self, staging: Staging, path: str | os.PathLike[str]):
+        self.path = path
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._write, args=(staging,), name=SAVER)
+        self._thread.start()
+
+    def _write(self, staging: Staging) -> None:
+        try:
+            whole_file.write_whole_by(self.path, lambda path: torch.save(staging.finish(), path))
+        except BaseException as error:  # wait() raises it
+            self._failure = error
+
+    def done(self) -> bool:
+        """Returns whether wait() would return at once."""
+        return not self._thread.is_alive()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until the file is there. timeout: in seconds; None: as long as it takes. Raises ZfTimeout if it is not
+        there yet, and once what the save has failed with: the old file is then untouched."""
+        end = time.monotonic() + timeout if timeout is not None else None
+        while self._thread.is_alive():
+            left = 0.1 if end is None else min(0.1, end - time.monotonic())
+            if left < 0:
+                raise ZfTimeout(f"the save to {os.fspath(self.path)} is not done after {timeout} s", "ZF_TIMEOUT")
+            self._thread.join(left)  # in pieces: Ctrl-C ends it
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+
+def stager_of(hold: Callable[[], Held | None]) -> Any:
+    """Returns an AsyncStager for torch.distributed.checkpoint.async_save(). Raises ZfError if this torch has none that
+    stages beside training."""
+    try:
+        from torch.distributed.checkpoint.staging import AsyncStager, StagingOptions  # noqa: F401
+    except ImportError:
+        raise ZfError(f"torch {torch.__version__} has no checkpoint that is staged beside training: use save_async(), "
+                      "or a newer torch") from None
+
+    class Stager(AsyncStager):  # type: ignore[misc]
+        """Stages a state_dict with the copy that the optimizer's process makes of it."""
+
+        _synchronize_after_execute = False
+
+        def stage(self, state_dict: dict[str, Any]) -> Future[dict[str, Any]]:
+            staged: Future[dict[str, Any]] = Future()
+            threading.Thread(target=_finish, args=(Staging(hold(), state_dict), staged), name=SAVER).start()
+            return staged
+
+        def synchronize_staging(self) -> None:
+            """Does nothing: the state may be changed as soon as stage() has returned."""
+
+        def close(self) -> None:
+            """Does nothing: the copy goes with the tensors of it."""
+
+    return Stager()
+
+
+def _finish(staging: Staging, staged: Future[dict[str, Any]]) -> None:
+    try:
+        staged.set_result(staging.finish())
+    except BaseException as error:
+        staged.set_exception(error)

@@ -1,0 +1,225 @@
+"""save_async() and DCP's async_save() have one moment between two steps, bit for bit, while the steps go on."""
+
+import os
+import pathlib
+import random
+import signal
+import tempfile
+import time
+import unittest
+import unittest.mock
+import warnings
+
+import case
+import torch
+import torch.distributed.checkpoint as dcp
+import zf_runtime
+from case import support
+from zf_runtime import ZfBusy, ZfError, ZfTimeout
+
+torch.set_num_threads(1)  # trainers are forked from here
+KILLS = int(os.environ.get("ZF_KILLS", "5"))
+WIDTH, STEPS, MOMENT = 300, 12, 5
+KINDS = (("fp32", torch.float32), ("fp32", torch.bfloat16), ("bf16", torch.float32), ("bf16+split", torch.bfloat16))
+
+
+class Job:
+    def __init__(self, mode, state="fp32", dtype=torch.float32, saved=None, **options):
+        torch.manual_seed(3)
+        self.data = torch.randn(STEPS, 8, WIDTH).to(dtype)
+        self.model = torch.nn.Sequential(torch.nn.Linear(WIDTH, 200), torch.nn.BatchNorm1d(200),
+                                         torch.nn.Linear(200, 7)).to(dtype)
+        if saved is not None:
+            self.model.load_state_dict(saved["model"])
+        if mode in ("late", "exact"):
+            options = {"plan": support.plan(), "runtime_options": {}, **options}
+        with warnings.catch_warnings(action="ignore"):
+            self.optimizer = zf_runtime.AdamW(self.model.parameters(), overlap=mode, state=state, **options)
+        if saved is not None:
+            self.optimizer.load_state_dict(saved["optimizer"])
+
+    def train(self, begin, end):
+        for data in self.data[begin:end]:
+            self.optimizer.zero_grad()
+            self.model(data).float().square().mean().backward()
+            self.optimizer.step()
+        return self
+
+    def now(self):
+        """Returns copies of all there is."""
+        self.optimizer.synchronize()
+        return copied({"optimizer": self.optimizer.state_dict(), "model": self.model.state_dict()})
+
+
+def copied(value):
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def differing(one, other, name=""):
+    """Returns the names of what differs in two structures."""
+    if isinstance(one, dict):
+        return [found for key in one.keys() | other.keys()
+                for found in differing(one.get(key), other.get(key), f"{name}.{key}")]
+    if isinstance(one, torch.Tensor):
+        return [] if one.dtype == other.dtype and torch.equal(one, other) else [name]
+    return [] if one == other else [name]
+
+
+class Saves(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = self.folder / "saved.pt"
+
+    def test_the_file_has_the_moment_of_its_call_and_training_goes_on_from_it(self):
+        for mode in ("exact", "late", "off", "backward"):
+            for state, dtype in KINDS:
+                with self.subTest(mode=mode, state=state, dtype=dtype):
+                    with Job(mode, state, dtype).optimizer:
+                        pass
+                    job = Job(mode, state, dtype).train(0, MOMENT)
+                    twin = Job(mode, state, dtype).train(0, MOMENT)
+                    expected = twin.now()
+                    save = job.optimizer.save_async(self.path, model=job.model, epoch=2)
+                    ended = job.train(MOMENT, STEPS).now()
+                    save.wait()
+                    job.optimizer.close()
+                    self.assertEqual(differing(ended, twin.train(MOMENT, STEPS).now()), [])
+                    twin.optimizer.close()
+                    found = torch.load(self.path)
+                    self.assertEqual(found.pop("epoch"), 2)
+                    self.assertEqual(differing(found, expected), [])
+                    on = Job(mode, state, dtype, torch.load(self.path)).train(MOMENT, STEPS)
+                    if mode != "late":  # which begins with the new parameters
+                        self.assertEqual(differing(on.now(), ended), [])
+                    on.optimizer.close()
+
+    def test_it_waits_for_nothing(self):
+        """Behind step(), the step goes on; the copy is not waited for, either."""
+        case.forget_compiled()
+        job = Job("exact").train(0, 1)
+        job.optimizer.synchronize()
+        worker = job.optimizer.runtime.stats().worker_pid
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            job.train(1, 2)
+            save = job.optimizer.save_async(self.path)
+            with self.assertRaises(ZfTimeout):
+                save.wait(0.1)
+            self.assertFalse(save.done())
+            with self.assertRaisesRegex(ZfBusy, "the save to .* is not done"):
+                job.optimizer.save_async(self.path)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        save.wait()
+        self.assertEqual(differing(torch.load(self.path), job.now()["optimizer"]), [])
+        job.optimizer.close()
+
+    def test_close_waits_for_the_file_and_says_why_there_is_none(self):
+        job = Job("exact").train(0, 1)
+        job.optimizer.save_async(self.path)
+        job.optimizer.close()
+        self.assertEqual(len(torch.load(self.path)["state"]), 6)
+        job = Job("exact").train(0, 1)
+        with self.assertRaises(FileNotFoundError):
+            job.optimizer.save_async(self.folder / "no" / "folder.pt")
+        with unittest.mock.patch("torch.save", side_effect=OSError("the disk is full")):
+            job.optimizer.save_async(self.path)
+            with self.assertRaisesRegex(OSError, "the disk is full"):
+                job.optimizer.close()
+        self.assertIsNone(job.optimizer._engine.opened)
+
+    def test_no_room_is_told_and_changes_nothing(self):
+        job = Job("exact").train(0, 1)
+        with unittest.mock.patch.dict(os.environ, ZF_EXPORT_MIB="2"):
+            wide = torch.nn.Parameter(torch.ones(400_000))
+            with case.with_process([wide], "exact") as optimizer:
+                wide.grad = torch.ones_like(wide)
+                optimizer.step()
+                with self.assertRaisesRegex(ZfError, "a copy of the state needs .* there is room for 2 MiB"):
+                    optimizer.save_async(self.path)
+        job.optimizer.close()
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_tensor_that_is_there_twice_is_saved_once(self):
+        job = Job("exact").train(0, 1)
+        weight = job.model[0].weight.detach()
+        job.optimizer.save_async(self.path, one=weight, other=weight, views=[weight[0], weight.T]).wait()
+        found = torch.load(self.path)
+        self.assertEqual(found["one"].data_ptr(), found["other"].data_ptr())
+        self.assertEqual(differing(found["views"][0], weight[0]) + differing(found["views"][1], weight.T), [])
+        job.optimizer.close()
+
+    def test_dcp_saves_without_a_copy_of_its_own(self):
+        """A copy is held as long as the checkpoint is written, so the next one may follow."""
+        for state, dtype in KINDS:
+            job = Job("exact", state, dtype).train(0, MOMENT)
+            stager = job.optimizer.stager()
+            for begin in (MOMENT, MOMENT + 2):
+                expected = job.now()
+                shown = {"model": job.model.state_dict(), "optimizer": job.optimizer.state_dict()}
+                for name in ("param_groups",):
+                    shown["optimizer"].pop(name), expected["optimizer"].pop(name)
+                with self.subTest(state=state, dtype=dtype, begin=begin), warnings.catch_warnings(action="ignore"):
+                    saved = dcp.async_save(named(shown), checkpoint_id=self.folder / "dcp", async_stager=stager,
+                                           no_dist=True)
+                    job.train(begin, begin + 2)
+                    saved.upload_completion.result()
+                    found = named(copied(expected))
+                    dcp.load(found, checkpoint_id=self.folder / "dcp", no_dist=True)
+                    self.assertEqual(differing(found, named(expected)), [])
+                del saved
+            job.optimizer.close()
+
+    def test_a_killed_trainer_leaves_the_old_file_or_the_new_one(self):
+        """And no other file that the next save leaves there."""
+        random.seed(int(os.environ.get("ZF_SEED", "1")))
+        with Job("exact").train(0, 1).optimizer as optimizer:  # so that no fork has to import
+            optimizer.save_async(self.path).wait()
+        seen = {}
+        for _ in range(KILLS):
+            begun, tell = os.pipe()
+            trainer = os.fork()
+            if trainer == 0:
+                try:
+                    save_in_a_loop(self.path, tell)
+                finally:
+                    os._exit(1)
+            os.close(tell)
+            self.assertEqual(os.read(begun, 1), b"x")
+            os.close(begun)
+            time.sleep(random.random() * 0.1)
+            os.kill(trainer, signal.SIGKILL)
+            os.waitpid(trainer, 0)
+            entry = torch.load(self.path)["state"][0]
+            self.assertEqual(torch.unique(entry["exp_avg"]).numel(), 1)  # of one step
+            seen[int(entry["step"])] = seen.get(int(entry["step"]), 0) + 1
+            self.assertLessEqual(len(list(self.folder.iterdir())), 2)
+        print(KILLS, "kills of trainers; files of step", seen)
+        with Job("exact").train(0, 1).optimizer as optimizer:
+            optimizer.save_async(self.path)
+        self.assertEqual([each.name for each in self.folder.iterdir()], ["saved.pt"])
+
+
+def named(value):
+    """Returns a structure with names instead of numbers, as checkpoints need them."""
+    return {str(key): named(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def save_in_a_loop(path, tell):
+    param = torch.nn.Parameter(torch.zeros(100_000))
+    optimizer = case.with_process([param], "exact")
+    for step in range(1000):
+        param.grad = torch.full_like(param, 1.0 + step)
+        optimizer.step()
+        save = optimizer.save_async(path)
+        if step == 1:
+            os.write(tell, b"x")
+        save.wait()
+
+
+if __name__ == "__main__":
+    unittest.main()
