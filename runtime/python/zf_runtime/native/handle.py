@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import weakref
+from typing import Any
 
 from ..errors import ZfError
 from . import abi

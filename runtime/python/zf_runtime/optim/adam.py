@@ -301,8 +301,8 @@ class AdamW(_OnHost, torch.optim.AdamW):
                 raise ZfBusy(f"the save to {os.fspath(optimizer._save.path)} is not done: call its wait() first")
             optimizer._save.wait()
         whole_file.target_of(path)
-        optimizer._save = Save(optimizer._stage(more), path)
-        return optimizer._save
+        save = optimizer._save = Save(optimizer._stage(more), path)
+        return save
 
     def stager(self) -> Any:
         """Returns an async_stager for torch.distributed.checkpoint.async_save(), which copies as save_async() does.

@@ -114,7 +114,7 @@ def stager_of(hold: Callable[[], Held | None]) -> Any:
         raise ZfError(f"torch {torch.__version__} has no checkpoint that is staged beside training: use save_async(), "
                       "or a newer torch") from None
 
-    class Stager(AsyncStager):  # type: ignore[misc]
+    class Stager(AsyncStager):
         """Stages a state_dict with the copy that the optimizer's process makes of it."""
 
         _synchronize_after_execute = False
