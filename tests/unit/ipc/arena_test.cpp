@@ -115,9 +115,9 @@ TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
   EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
-              HasSubstr("arena version 13, this zf-optimizer uses 12"));
+              HasSubstr("arena version 14, this zf-optimizer uses 13"));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 13"));
+  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 14"));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
