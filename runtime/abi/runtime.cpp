@@ -84,6 +84,7 @@ void Runtime::finish_begun(Nanoseconds timeout_ns) {
   };
   finish();
   submissions_.go_on();
+  if (!submissions_.has_prepared()) submissions_.drop_prepared();
   submissions_.take_back_all();
   finish();
 }
@@ -160,6 +161,14 @@ std::uint64_t Runtime::submit(const zf_submit_args& args) {
   return submissions_.submit(args);
 }
 
+std::uint64_t Runtime::go() {
+  check_not_ended();
+  const std::scoped_lock lock(submit_mutex_, mutex_);
+  check_not_ended();
+  restart_worker();
+  return submissions_.go();
+}
+
 bool Runtime::wait(std::uint64_t ticket, std::int64_t timeout_ms) {
   check_not_ended();
   return await_ticket(known_ticket(ticket), deadline_of(timeout_ms));
@@ -190,14 +199,28 @@ void Runtime::norm(std::size_t group, std::uint32_t buffer, double* sum_of_squar
 }
 
 void Runtime::note(void* bytes, std::size_t size, std::uint64_t* step) {
-  const std::uint64_t given = arena_.control().note_bytes;
-  if (size != given)
-    throw AbiError(ZF_ERROR_USAGE, format_text("the note has {} bytes, and not {}", given, size),
-                   "give as many as zf_options.note_bytes said");
+  check_note_size(size);
   const std::lock_guard lock(mutex_);
-  Note* const note = last_note(arena_);
+  copy_note(last_note(arena_), bytes, step);
+}
+
+void Runtime::prepared_note(void* bytes, std::size_t size, std::uint64_t* step) {
+  check_note_size(size);
+  const std::lock_guard lock(mutex_);
+  const bool is_there = submissions_.has_prepared() && arena_.control().prepared_note != 0;
+  copy_note(is_there ? &next_note(arena_) : nullptr, bytes, step);
+}
+
+void Runtime::check_note_size(std::size_t size) const {
+  const std::uint64_t given = arena_.control().note_bytes;
+  if (size == given) return;
+  throw AbiError(ZF_ERROR_USAGE, format_text("the note has {} bytes, and not {}", given, size),
+                 "give as many as zf_options.note_bytes said");
+}
+
+void Runtime::copy_note(Note* note, void* bytes, std::uint64_t* step) const {
   *step = note == nullptr ? 0 : note->step;
-  if (note != nullptr) std::memcpy(bytes, note->bytes(), size);
+  if (note != nullptr) std::memcpy(bytes, note->bytes(), arena_.control().note_bytes);
 }
 
 std::uint64_t Runtime::known_ticket(std::uint64_t ticket) const {
@@ -400,6 +423,7 @@ void Runtime::import_state(const char* path) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < steps.size(); ++i) last_step_number(arena_.group(i)) = steps[i];
   drop_notes(arena_);  // they are of other steps
+  submissions_.drop_prepared();
   arena_.control().is_overwritten.store(0, std::memory_order_seq_cst);
 }
 

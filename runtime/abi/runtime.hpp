@@ -23,6 +23,7 @@
 #include "abi/worker_watch.hpp"
 #include "base/clock.hpp"
 #include "ipc/arena.hpp"
+#include "ipc/notes.hpp"
 #include "zf_runtime.h"
 
 namespace zf {
@@ -35,6 +36,7 @@ class Runtime {
 
   void buffer(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes) const;
   std::uint64_t submit(const zf_submit_args& args);
+  std::uint64_t go();
   /// Returns false if the work is not done yet. That is common in a program that polls, so it is no
   /// exception.
   bool wait(std::uint64_t ticket, std::int64_t timeout_ms);
@@ -42,6 +44,7 @@ class Runtime {
   bool progress(std::uint64_t ticket, std::size_t group, std::uint64_t at_least, std::int64_t timeout_ms,
                 std::uint64_t* elements);
   void note(void* bytes, std::size_t size, std::uint64_t* step);
+  void prepared_note(void* bytes, std::size_t size, std::uint64_t* step);
   void norm(std::size_t group, std::uint32_t buffer, double* sum_of_squares, std::int32_t* finite);
   std::uint64_t step(std::size_t group);
   void read_state(std::size_t group, zf_buffer_kind kind, std::uint64_t begin, std::span<float> values);
@@ -69,6 +72,10 @@ class Runtime {
 
  private:
   void check_not_ended() const;
+  /// Throws AbiError(ZF_ERROR_USAGE) if notes have another size.
+  void check_note_size(std::size_t size) const;
+  /// Copies a note and the number of its step; 0 if it is null.
+  void copy_note(Note* note, void* bytes, std::uint64_t* step) const;
   /// Throws AbiError(ZF_ERROR_BUSY) if submitted work that changes parameters or moments is not done, or a
   /// speculated step not decided. The caller holds mutex_.
   void check_state_whole() const;

@@ -148,19 +148,66 @@ bool Submissions::is_state_whole() const {
 std::uint64_t Submissions::submit(const zf_submit_args& args) {
   check(args, groups_.size());
   check_scalars(args);
+  if (args.prepares > 1 || (args.prepares == 1 && kind_of(args) != WorkKind::step))
+    throw AbiError(ZF_ERROR_USAGE, "prepares must be 0, or 1 with a ZF_STEP");
   if (args.note != nullptr && (arena_.control().note_bytes == 0 || kind_of(args) != WorkKind::step))
     throw AbiError(ZF_ERROR_USAGE,
                    "a note goes with a ZF_STEP alone, and zf_options.note_bytes says its size");
   choose_groups(args);
   check_scalars_of(args, chosen_.size());
   for (std::size_t i = 0; i < chosen_.size(); ++i) check_elements(i, args);
+  if (kind_of(args) == WorkKind::step) {
+    prepare(args);
+    return args.prepares == 0 && !chosen_.empty() ? go() : submitted();
+  }
   std::uint64_t count = submitted();
   for (std::size_t i = 0; i < chosen_.size(); ++i) publish(i, args, count);
-  if (args.note != nullptr && !chosen_.empty())
-    write_note(arena_, args.note, read_scalars(args.scalars, 0, args.scalars_size).step, count);
+  ring(count);
+  return count;
+}
+
+void Submissions::prepare(const zf_submit_args& args) {
+  ControlBlock& control = arena_.control();
+  control.prepared.store(0, std::memory_order_seq_cst);
+  // From the last group to the first, so that each knows its next one.
+  std::uint32_t next = 0;
+  for (std::size_t i = chosen_.size(); i-- > 0;) {
+    GroupBlock& block = arena_.group(chosen_[i]);
+    block.requests[args.buffer] = request_of(args, i, groups_[chosen_[i]].serial + 1);
+    block.prepared_next = std::exchange(next, chosen_[i] + 1);
+  }
+  control.prepared_buffer = args.buffer;
+  control.prepared_note = args.note == nullptr || chosen_.empty() ? 0 : 1;
+  if (control.prepared_note != 0)
+    write_note(arena_, args.note, read_scalars(args.scalars, 0, args.scalars_size).step);
+  control.prepared.store(next, std::memory_order_seq_cst);
+}
+
+bool Submissions::has_prepared() const {
+  const ControlBlock& control = arena_.control();
+  const std::uint32_t first = control.prepared.load(std::memory_order_seq_cst);
+  return first != 0 &&
+         arena_.group(first - 1).requests[control.prepared_buffer].serial == groups_[first - 1].serial + 1;
+}
+
+void Submissions::drop_prepared() { arena_.control().prepared.store(0, std::memory_order_seq_cst); }
+
+std::uint64_t Submissions::go() {
+  if (!has_prepared())
+    throw AbiError(ZF_ERROR_USAGE, "no step is prepared", "zf_submit with zf_submit_args.prepares does that");
+  const ControlBlock& control = arena_.control();
+  std::uint64_t count = submitted();
+  for (std::uint32_t next = control.prepared; next != 0; next = arena_.group(next - 1).prepared_next)
+    publish_step(next - 1, control.prepared_buffer, count);
+  if (control.prepared_note != 0) next_note(arena_).ticket.store(count, std::memory_order_release);
+  ring(count);
+  drop_prepared();
+  return count;
+}
+
+void Submissions::ring(std::uint64_t count) {
   arena_.control().submitted.store(count, std::memory_order_seq_cst);
   arena_.control().work.ring();
-  return count;
 }
 
 void Submissions::choose_groups(const zf_submit_args& args) {
@@ -252,7 +299,7 @@ void Submissions::publish(std::size_t number, const zf_submit_args& args, std::u
   Group& group = groups_[index];
   GroupBlock& block = arena_.group(index);
   GroupRequest& speculation = block.speculations[args.buffer];
-  WorkKind kind = kind_of(args);
+  const WorkKind kind = kind_of(args);
   if (kind == WorkKind::speculate) {
     const ChunkRange chunks = chunks_of(block, args);
     if (!group.undecided) {
@@ -268,20 +315,24 @@ void Submissions::publish(std::size_t number, const zf_submit_args& args, std::u
     publish_chunks(index, args.buffer, kind, chunks, count);
     return;
   }
-  if (kind == WorkKind::take_back) {
-    group.undecided.reset();
-  } else if (kind == WorkKind::step) {
-    const GroupRequest& request = block.requests[args.buffer] = request_of(args, number, ++group.serial);
-    if (group.undecided) {
-      if (is_same_step(request, speculation)) {
-        kind = WorkKind::keep;
-      } else {
-        publish_entry(index, args.buffer, WorkKind::take_back, count);
-      }
-      group.undecided.reset();
-    }
-  }
+  if (kind == WorkKind::take_back) group.undecided.reset();
   publish_entry(index, args.buffer, kind, count);
+}
+
+void Submissions::publish_step(std::uint32_t index, std::uint32_t buffer, std::uint64_t& count) {
+  Group& group = groups_[index];
+  const GroupBlock& block = arena_.group(index);
+  WorkKind kind = WorkKind::step;
+  if (group.undecided) {
+    if (is_same_step(block.requests[buffer], block.speculations[buffer])) {
+      kind = WorkKind::keep;
+    } else {
+      publish_entry(index, buffer, WorkKind::take_back, count);
+    }
+    group.undecided.reset();
+  }
+  ++group.serial;
+  publish_entry(index, buffer, kind, count);
 }
 
 void Submissions::publish_entry(std::uint32_t group, std::uint32_t buffer, WorkKind kind,
@@ -331,8 +382,7 @@ void Submissions::take_back_all() {
     publish_entry(i, *groups_[i].undecided, WorkKind::take_back, count);
     groups_[i].undecided.reset();
   }
-  arena_.control().submitted.store(count, std::memory_order_seq_cst);
-  arena_.control().work.ring();
+  ring(count);
 }
 
 std::uint64_t Submissions::submit_save(std::uint64_t room) {
@@ -348,8 +398,7 @@ std::uint64_t Submissions::submit_save(std::uint64_t room) {
   for (std::size_t i = 0; i < control.members; ++i)
     arena_.member(i).saved.store(0, std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < groups_.size(); ++i) publish_entry(i, 0, WorkKind::save, count);
-  control.submitted.store(count, std::memory_order_seq_cst);
-  control.work.ring();
+  ring(count);
   return count;
 }
 

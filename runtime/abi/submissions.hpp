@@ -36,6 +36,11 @@ class Submissions {
 
   /// Implements zf_submit, without looking after the worker.
   std::uint64_t submit(const zf_submit_args& args);
+  /// Submits what was prepared. Throws AbiError(ZF_ERROR_USAGE) if nothing is.
+  std::uint64_t go();
+  /// Returns whether a step is prepared and not submitted.
+  bool has_prepared() const;
+  void drop_prepared();
   std::uint64_t submitted() const;
   bool all_done() const;
   /// Returns whether what is not done changes no state.
@@ -80,8 +85,14 @@ class Submissions {
   void check_speculation(std::size_t index, const zf_submit_args& args) const;
   /// Throws if the chosen group of this number has a speculated step that cannot be begun for these elements.
   void check_elements(std::size_t number, const zf_submit_args& args) const;
+  /// Writes the requests of a step, and its note.
+  void prepare(const zf_submit_args& args);
   /// Publishes the work on the chosen group of this number, and raises `count`, the number of entries.
   void publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count);
+  /// Does so for a step, of which the request is written.
+  void publish_step(std::uint32_t index, std::uint32_t buffer, std::uint64_t& count);
+  /// Lets the worker see the entries up to `count`.
+  void ring(std::uint64_t count);
   void publish_entry(std::uint32_t group, std::uint32_t buffer, WorkKind kind, std::uint64_t& count);
   void publish_chunks(std::uint32_t group, std::uint32_t buffer, WorkKind kind, ChunkRange chunks,
                       std::uint64_t& count);

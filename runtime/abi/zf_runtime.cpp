@@ -27,10 +27,10 @@ static_assert(sizeof(zf_group) == 64 && offsetof(zf_group, moment_sets) == 24 &&
               offsetof(zf_group, ranges) == 48);
 static_assert(sizeof(zf_adam) == 56 && offsetof(zf_adam, lr) == 8 &&
               offsetof(zf_adam, bias_correction) == 48);
-static_assert(sizeof(zf_submit_args) == 80 && offsetof(zf_submit_args, note) == 56 &&
+static_assert(sizeof(zf_submit_args) == 88 && offsetof(zf_submit_args, note) == 56 &&
               offsetof(zf_submit_args, groups) == 8 && offsetof(zf_submit_args, scalars) == 24 &&
               offsetof(zf_submit_args, scalar_count) == 40 && offsetof(zf_submit_args, scalars_size) == 48 &&
-              offsetof(zf_submit_args, begin) == 64);
+              offsetof(zf_submit_args, begin) == 64 && offsetof(zf_submit_args, prepares) == 80);
 constexpr std::size_t kFirstSubmitArgsBytes = 56;
 static_assert(sizeof(zf_stats) == 1192 && offsetof(zf_stats, was_kept) == 988 &&
               offsetof(zf_stats, keep_note) == 992 && offsetof(zf_stats, restarts) == 288 &&
@@ -154,6 +154,13 @@ zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ti
   });
 }
 
+zf_status zf_go(zf_runtime* handle, uint64_t* ticket) {
+  return zf::guarded([&] {
+    const std::uint64_t given = runtime_of(handle).go();
+    if (ticket != nullptr) *ticket = given;
+  });
+}
+
 zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms) {
   bool done = false;
   const zf_status status = zf::guarded([&] { done = runtime_of(handle).wait(ticket, timeout_ms); });
@@ -185,6 +192,12 @@ zf_status zf_overwriting(zf_runtime* handle, int32_t begins) {
 zf_status zf_get_note(zf_runtime* handle, void* note, size_t bytes, uint64_t* step) {
   return zf::guarded(
       [&] { runtime_of(handle).note(zf::required(note, "note"), bytes, zf::required(step, "step")); });
+}
+
+zf_status zf_get_prepared(zf_runtime* handle, void* note, size_t bytes, uint64_t* step) {
+  return zf::guarded([&] {
+    runtime_of(handle).prepared_note(zf::required(note, "note"), bytes, zf::required(step, "step"));
+  });
 }
 
 zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step) {

@@ -198,14 +198,16 @@ typedef struct zf_group {
  * finishes each step that was submitted, and takes a speculated one back. Parameters, moments and outputs are
  * then, bit for bit, those after the last zf_submit that published a step; one that was cut short counts as
  * not called. zf_stats.was_kept is 1 then, zf_get_step has the numbers of the steps, and zf_get_note what was
- * noted with the last one. Gradients are not kept. Parameters and moments that the program writes itself
- * between two steps are kept as far as it came. zf_open returns ZF_ERROR_BUSY if a process has the arena;
- * ZF_ERROR_STATE if groups, number of threads, chunk_bytes or note_bytes differ, if the release differs, if
- * the process ended during zf_import_state or zf_write_state, and if the name is kept for other ranks alone;
- * ZF_ERROR_USAGE for a malformed name (1 to 64 letters, digits, "-", "_",
+ * noted with the last one. Gradients are kept for a prepared step alone. Parameters and moments that the
+ * program writes itself between two steps are kept as far as it came. zf_open returns ZF_ERROR_BUSY if a
+ * process has the arena; ZF_ERROR_STATE if groups, number of threads, chunk_bytes or note_bytes differ, if
+ * the release differs, if the process ended during zf_import_state or zf_write_state, and if the name is kept
+ * for other ranks alone; ZF_ERROR_USAGE for a malformed name (1 to 64 letters, digits, "-", "_",
  * "."). Then nothing is changed: `zf-tune kept` lists and frees what is kept.
- * Several ranks: each keeps its own arena, and they may come back one step apart. Nothing here brings them to
- * one step: compare zf_get_step of all ranks after zf_open, and use a checkpoint where they differ.
+ * Several ranks: each keeps its own arena. So that all come back at one step, each prepares it
+ * (zf_submit_args.prepares), waits until all ranks have done so, and calls zf_go. After zf_open the ranks
+ * compare the last numbers of zf_get_note. They are one step apart at most, and those behind have the step of
+ * the others in zf_get_prepared: they call zf_go. If all are at one step, a prepared one is of no use.
  */
 
 /* Starts the optimizer process of this rank and returns when it is ready: its threads run on exactly the
@@ -333,15 +335,17 @@ typedef struct zf_submit_args {
   const void* note; /* NULL, or zf_options.note_bytes bytes that belong to this ZF_STEP, for zf_get_note: what
                        the program needs to go on after the step. The call copies them. */
   uint64_t begin;
-  uint64_t end; /* ZF_SPECULATE: of each group only elements [begin, end), which no other ZF_SPECULATE of
-                   this step has. Both are multiples of a chunk's elements (zf_options.chunk_bytes), or
-                   the group's end. A step may have 64 of them. Else, and for all elements, 0. */
+  uint64_t end;      /* ZF_SPECULATE: of each group only elements [begin, end), which no other ZF_SPECULATE of
+                        this step has. Both are multiples of a chunk's elements (zf_options.chunk_bytes), or
+                        the group's end. A step may have 64 of them. Else, and for all elements, 0. */
+  uint32_t prepares; /* 1: the ZF_STEP is prepared and not submitted: zf_go does that. See "Several ranks" */
+  uint32_t reserved; /* 0 */
 } zf_submit_args;
 
 #define ZF_SUBMIT_ARGS_INIT                                                                             \
   {                                                                                                     \
     (uint32_t)sizeof(zf_submit_args), 0, NULL, 0, NULL, NULL, 0, (uint32_t)sizeof(zf_scalars), ZF_STEP, \
-        NULL, 0, 0                                                                                      \
+        NULL, 0, 0, 0, 0                                                                                \
   }
 
 /* Hands groups and their gradients to the optimizer, and returns at once. Submissions are done in order, and
@@ -350,6 +354,11 @@ typedef struct zf_submit_args {
  * Returns ZF_ERROR_BUSY if a group's last submission with the same buffer is not done; then nothing is
  * submitted. (A ZF_STEP may follow a ZF_NORM of the same buffer at once.) */
 ZF_API zf_status zf_submit(zf_runtime* handle, const zf_submit_args* args, uint64_t* ticket);
+
+/* Submits the step that zf_submit_args.prepares has prepared, with its gradients, scalars and note. ticket:
+ * for zf_wait; may be NULL. Another ZF_STEP, prepared or not, drops a prepared one. Returns ZF_ERROR_USAGE if
+ * none is prepared. */
+ZF_API zf_status zf_go(zf_runtime* handle, uint64_t* ticket);
 
 /* Waits until a submission and all before it are done. Ticket 0 means everything that is submitted now.
  * timeout_ms: 0 only polls; a negative value waits as long as the optimizer lives.
@@ -396,6 +405,9 @@ ZF_API zf_status zf_get_step(zf_runtime* handle, size_t group, uint64_t* step);
  * the first of its scalars). 0: there is none, and `note` is left alone. bytes: zf_options.note_bytes, else
  * ZF_ERROR_USAGE. May be called at any time. */
 ZF_API zf_status zf_get_note(zf_runtime* handle, void* note, size_t bytes, uint64_t* step);
+
+/* Does the same for the note of a step that is prepared and not submitted. */
+ZF_API zf_status zf_get_prepared(zf_runtime* handle, void* note, size_t bytes, uint64_t* step);
 
 /* Says that the program begins (1) or has ended (0) to write parameters or moments through their buffers. If
  * it dies in between, old values cannot be told from new ones, so with zf_options.keep the next zf_open

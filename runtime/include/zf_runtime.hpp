@@ -81,6 +81,7 @@ struct Submission {
   std::uint32_t buffer = 0;
   std::span<const std::uint32_t> scalars_of = {};  ///< empty: one for all groups, or one for each, in order
   const void* note = nullptr;                      ///< zf_submit_args.note
+  bool prepares = false;                           ///< zf_submit_args.prepares
   std::uint64_t begin = 0, end = 0;                ///< of a speculation: elements of each group; 0: all
 };
 
@@ -187,6 +188,20 @@ class Optimizer {
   /// Calls zf_overwriting.
   void overwriting(bool begins) { detail::check(zf_overwriting(handle_, begins ? 1 : 0)); }
 
+  /// Calls zf_go. Returns a ticket.
+  std::uint64_t go() {
+    std::uint64_t ticket = 0;
+    detail::check(zf_go(handle_, &ticket));
+    return ticket;
+  }
+
+  /// Calls zf_get_prepared, as note() calls zf_get_note.
+  std::uint64_t prepared(std::span<std::byte> bytes) const {
+    std::uint64_t step = 0;
+    detail::check(zf_get_prepared(handle_, bytes.data(), bytes.size(), &step));
+    return step;
+  }
+
   /// Calls zf_get_note. Returns the number of the note's step; 0: there is none.
   std::uint64_t note(std::span<std::byte> bytes) const {
     std::uint64_t step = 0;
@@ -246,6 +261,7 @@ class Optimizer {
       throw Error(ZF_ERROR_USAGE, "there must be as many scalars_of as groups, or none");
     args.work = work;
     args.note = submission.note;
+    args.prepares = submission.prepares ? 1 : 0;
     args.begin = submission.begin;
     args.end = submission.end;
     args.scalars = submission.scalars.empty() ? nullptr : submission.scalars.data();

@@ -121,6 +121,7 @@ struct alignas(64) GroupBlock {
   // Written by the trainer, one for each gradient buffer.
   std::array<GroupRequest, kGradBuffers> requests;
   std::array<GroupRequest, kGradBuffers> speculations;  ///< of WorkKind::speculate and take_back
+  std::uint32_t prepared_next;  ///< 1 + the next group of the prepared step; 0: this is its last
   // Written by the worker, and by the trainer while no work is submitted. steps[committed % 2] is the number
   // of the last finished step. The next one is written beside it and becomes valid with one store, so that a
   // death at any instruction leaves a right one.
@@ -166,9 +167,10 @@ struct alignas(64) GroupBlock {
   }
 };
 static_assert(sizeof(GroupBlock) == 640 && offsetof(GroupBlock, moment_sets) == 20 &&
-              offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, committed) == 512 &&
-              offsetof(GroupBlock, norms) == 536 && offsetof(GroupBlock, saved_step) == 568 &&
-              offsetof(GroupBlock, speculated) == 576 && offsetof(GroupBlock, image_offset) == 584);
+              offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, prepared_next) == 472 &&
+              offsetof(GroupBlock, committed) == 512 && offsetof(GroupBlock, norms) == 536 &&
+              offsetof(GroupBlock, saved_step) == 568 && offsetof(GroupBlock, speculated) == 576 &&
+              offsetof(GroupBlock, image_offset) == 584);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
@@ -259,6 +261,11 @@ struct ControlBlock {
       is_kept;  ///< 1: the arena outlives the trainer, so workers lock it (Arena::lock_for_worker())
   /// Written by the trainer: 1 while it reads a state into the arrays, which are then neither old nor new.
   std::atomic<std::uint32_t> is_overwritten;
+  /// Written by the trainer: 0, or 1 + the first group of a step that is prepared. Its requests are written,
+  /// and no WorkEntry. It is submitted already if that group's request has no serial that is still to come.
+  std::atomic<std::uint32_t> prepared;
+  std::uint32_t prepared_buffer;  ///< with its gradients
+  std::uint32_t prepared_note;    ///< 1: its note is written, without a ticket
   // Written by the trainer. Counts WorkEntries since the arena was created; entry i lies at ring[i %
   // ring_capacity].
   alignas(128) std::atomic<std::uint64_t> submitted;
@@ -279,9 +286,10 @@ struct ControlBlock {
   std::uint64_t save_room;
   std::atomic<std::uint64_t> save_released;  ///< by the trainer: it has read the image up to this byte
 };
-static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, submitted) == 1152 &&
-              offsetof(ControlBlock, completed) == 1280 && offsetof(ControlBlock, stats) == 1408 &&
-              sizeof(ControlBlock) == 2048 && offsetof(ControlBlock, image_bytes) == 1912);
+static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, prepared) == 1120 &&
+              offsetof(ControlBlock, submitted) == 1152 && offsetof(ControlBlock, completed) == 1280 &&
+              offsetof(ControlBlock, stats) == 1408 && sizeof(ControlBlock) == 2048 &&
+              offsetof(ControlBlock, image_bytes) == 1912);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace zf

@@ -29,14 +29,15 @@ Note* last_note(const Arena& arena) {
   return last;
 }
 
-void write_note(const Arena& arena, const void* bytes, std::uint64_t step, std::uint64_t ticket) {
-  Note& note = place(arena, last_note(arena) == &place(arena, 0) ? 1 : 0);
+Note& next_note(const Arena& arena) { return place(arena, last_note(arena) == &place(arena, 0) ? 1 : 0); }
+
+void write_note(const Arena& arena, const void* bytes, std::uint64_t step) {
+  Note& note = next_note(arena);
   // The order of the compiler is enough: another process reads this after the death of this one.
   note.ticket.store(0, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   note.step = step;
   std::memcpy(note.bytes(), bytes, arena.control().note_bytes);
-  note.ticket.store(ticket, std::memory_order_release);
 }
 
 void drop_notes(const Arena& arena) {

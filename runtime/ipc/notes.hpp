@@ -29,9 +29,12 @@ constexpr std::uint64_t note_stride(std::uint64_t note_bytes) {
 /// Returns the note of the last submission that had one; null if none had.
 Note* last_note(const Arena& arena);
 
-/// Writes a note of ControlBlock::note_bytes for a submission that is not published yet. A death meanwhile
-/// leaves the one before.
-void write_note(const Arena& arena, const void* bytes, std::uint64_t step, std::uint64_t ticket);
+/// Returns the place beside that of last_note(), where the note of the next submission goes.
+Note& next_note(const Arena& arena);
+
+/// Writes a note of ControlBlock::note_bytes there. It counts when it has a ticket and that is submitted. A
+/// death before leaves the last note.
+void write_note(const Arena& arena, const void* bytes, std::uint64_t step);
 
 /// Forgets all notes.
 void drop_notes(const Arena& arena);

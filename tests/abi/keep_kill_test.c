@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
   const char* const kills = getenv("ZF_KILLS");
   const char* const seed = getenv("ZF_SEED");
   const int wanted = kills == NULL ? 12 : atoi(kills);
-  struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40};
+  struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40, NULL, NULL};
   also_kills_worker = argc > 1 && strcmp(argv[1], "both") == 0;
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   use_own_keep_folder();

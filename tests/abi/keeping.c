@@ -86,19 +86,23 @@ uint64_t open_job(const struct job* job, const char* name, zf_runtime** handle) 
   zf_options options = keep_options(job, name);
   keep_groups(job, groups);
   EXPECT(zf_open(&options, groups, KEPT_GROUPS, handle), ZF_OK);
+  return begin_job(*handle);
+}
+
+uint64_t begin_job(zf_runtime* handle) {
   uint64_t note[2] = {0, 0};
   uint64_t step = 0;
-  EXPECT(zf_get_note(*handle, note, sizeof note, &step), ZF_OK);
+  EXPECT(zf_get_note(handle, note, sizeof note, &step), ZF_OK);
   CHECK(note[0] == step && note[1] == (step == 0 ? 0 : mixed(step)));
   for (size_t i = 0; i < KEPT_GROUPS; ++i) {
     uint64_t number = 0;
-    EXPECT(zf_get_step(*handle, i, &number), ZF_OK);
+    EXPECT(zf_get_step(handle, i, &number), ZF_OK);
     CHECK(number == step);
   }
   for (uint64_t i = 0; step == 0 && i < KEPT_GROUPS; ++i) {
     static float values[100000];
     for (uint64_t k = 0; k < elements[i]; ++k) values[k] = float_of(i << 32 | k);
-    EXPECT(zf_write_state(*handle, i, ZF_PARAMS, 0, elements[i], values), ZF_OK);
+    EXPECT(zf_write_state(handle, i, ZF_PARAMS, 0, elements[i], values), ZF_OK);
   }
   return step;
 }
@@ -131,7 +135,12 @@ void run_steps(zf_runtime* handle, const struct job* job, uint64_t step, uint64_
     const uint64_t note[2] = {step, mixed(step)};
     zf_submit_args args = arguments_of(step, scalars);
     args.note = note;
+    args.prepares = job->meets != NULL;
+    if (job->begins != NULL) job->begins(step);
     EXPECT(zf_submit(handle, &args, &tickets[step % 2]), ZF_OK);
+    if (job->meets == NULL) continue;
+    job->meets(step);
+    EXPECT(zf_go(handle, &tickets[step % 2]), ZF_OK);
   }
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
 }

@@ -18,6 +18,9 @@ struct job {
   int overlaps;   /* the next gradients are written while a step is under way */
   int speculates; /* each step is begun before it is submitted; needs ZF_STATE_FP32 */
   uint64_t steps;
+  /* NULL, or what a rank of several does before it prepares a step, and before it submits that. */
+  void (*begins)(uint64_t step);
+  void (*meets)(uint64_t step);
 };
 
 /* Sets ZF_KEEP_FOLDER to a folder that is not there yet, and makes orphans children of this process. */
@@ -33,6 +36,9 @@ void keep_groups(const struct job* job, zf_group* groups);
 /* Opens a job's handle. Gives the parameters their first values if no step was kept. Returns the number of
  * the last step, after it has checked that all groups and the note have the same one. */
 uint64_t open_job(const struct job* job, const char* name, zf_runtime** handle);
+
+/* Does what open_job() does behind zf_open. */
+uint64_t begin_job(zf_runtime* handle);
 
 /* Takes steps up to number `last`, from the one behind `step` on, and waits for the last one. */
 void run_steps(zf_runtime* handle, const struct job* job, uint64_t step, uint64_t last);

@@ -79,7 +79,8 @@ class SubmitArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint32), ("buffer", c_uint32), ("groups", POINTER(c_uint32)), ("n_groups", c_size_t),
         ("scalars", POINTER(Scalars)), ("scalars_of", POINTER(c_uint32)), ("scalar_count", c_size_t),
-        ("scalars_size", c_uint32), ("work", c_uint32), ("note", c_void_p), ("begin", c_uint64), ("end", c_uint64)]
+        ("scalars_size", c_uint32), ("work", c_uint32), ("note", c_void_p), ("begin", c_uint64), ("end", c_uint64),
+        ("prepares", c_uint32), ("reserved", c_uint32)]
 
 
 class Stats(ctypes.Structure):
@@ -147,11 +148,13 @@ FUNCTIONS = {
     "zf_buffer": (c_int32, [c_void_p, c_size_t, c_int32, POINTER(c_void_p), POINTER(c_size_t)]),
     "zf_adam_scalars": (c_int32, [POINTER(Adam), c_uint64, POINTER(Scalars)]),
     "zf_submit": (c_int32, [c_void_p, POINTER(SubmitArgs), POINTER(c_uint64)]),
+    "zf_go": (c_int32, [c_void_p, POINTER(c_uint64)]),
     "zf_wait": (c_int32, [c_void_p, c_uint64, c_int64]),
     "zf_progress": (c_int32, [c_void_p, c_uint64, c_size_t, c_uint64, c_int64, POINTER(c_uint64)]),
     "zf_norm": (c_int32, [c_void_p, c_size_t, c_uint32, POINTER(c_double), POINTER(c_int32)]),
     "zf_overwriting": (c_int32, [c_void_p, c_int32]),
     "zf_get_note": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_uint64)]),
+    "zf_get_prepared": (c_int32, [c_void_p, c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_get_step": (c_int32, [c_void_p, c_size_t, POINTER(c_uint64)]),
     "zf_read_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
     "zf_write_state": (c_int32, [c_void_p, c_size_t, c_int32, c_uint64, c_uint64, POINTER(c_float)]),
