@@ -61,6 +61,9 @@ class Overlap(FrameworkTest):
         """Costs 10 s: each mode and state format, DCP, and kills of trainers."""
         self.run_cases("save_cases")
 
+    def test_ranks_come_back_at_one_step(self):
+        self.run_cases("keep_rank_cases")
+
     def test_with_steps_that_begin_in_backward_nothing_else_changes(self):
         """Costs 15 s: cases of mode exact."""
         self.run_cases("exact_reading_cases", "exact_gradients_cases", "exact_ends_cases", "rare_cases",

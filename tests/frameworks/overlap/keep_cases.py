@@ -325,7 +325,7 @@ class Keep(case.AdamWTest):
                             runtime_options={"keep_s": 5})
         self.assert_refused(TypeError, "'keep', which is an argument of AdamW", runtime_options={"keep": "a"})
         with unittest.mock.patch.dict(os.environ, LOCAL_RANK="0", LOCAL_WORLD_SIZE="2"):
-            self.assert_refused(ZfError, "with 2 ranks: after a death")
+            self.assert_refused(ZfError, "with 2 ranks, which agree on their step: call")
         with unittest.mock.patch.dict(os.environ, WORLD_SIZE="16"):
             self.assert_refused(ZfError, "with 16 ranks")
 

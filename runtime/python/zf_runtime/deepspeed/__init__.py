@@ -57,6 +57,9 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         raise ValueError(f"state is {state!r}; DeepSpeed's partitions can have {' or '.join(map(repr, _STATES))}")
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
+    if "keep" in runtime_options or os.environ.get("ZF_KEEP"):
+        raise ZfError("keep= or ZF_KEEP is set, and ZeRO's partitions are not kept if the trainer dies: leave it out "
+                      "and use DeepSpeed's checkpoints")
     if speculate and mode != "exact":
         raise ValueError(f"speculate=True needs mode \"exact\", and mode is {mode!r}")
     uninstall()

@@ -51,7 +51,8 @@ class Runtime:
     follows, too.
     keep: a name; None: nothing is kept. If the process ends without close(), its memory is kept for keep_s seconds
     (None: 600), and the next Runtime of the same user with the same name, rank and groups goes on from the last
-    step: see stats().was_kept and note(). `with` does not close it when an exception leaves the block.
+    step: see stats().was_kept and note(). `with` does not close it when an exception leaves the block. Several ranks
+    come back at one step only if they use prepare() and go().
     note_bytes: the size of the notes of submit().
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
@@ -189,7 +190,7 @@ class Runtime:
                                            count, floats))
 
     def submit(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
-               scalars_of: Sequence[int] | None = None, note: bytes | None = None) -> int:
+               scalars_of: Sequence[int] | None = None, note: bytes | None = None, _prepares: int = 0) -> int:
         """Hands groups (None: all) and their gradients to the optimizer, and returns a ticket at once.
 
         scalars: the factors of the step, with its number: one for all groups, or a list. scalars_of: for each group
@@ -202,8 +203,20 @@ class Runtime:
             return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP)
         if len(note) > self._note_bytes:
             raise ValueError(f"the note has {len(note)} bytes; note_bytes is {self._note_bytes}")
-        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP, note=note.ljust(self._note_bytes,
-                                                                                                   b"\0"))
+        return self._submit_scalars(scalars, groups, buffer, scalars_of, abi.STEP, prepares=_prepares,
+                                    note=note.ljust(self._note_bytes, b"\0"))
+
+    def prepare(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
+                scalars_of: Sequence[int] | None = None, note: bytes) -> None:
+        """Writes all that submit() needs into the memory that is kept, and submits nothing: go() does that. Several
+        ranks that all prepare, then wait for each other, and then go, can come back at one step after a death."""
+        self.submit(scalars, groups, buffer=buffer, scalars_of=scalars_of, note=note, _prepares=1)
+
+    def go(self) -> int:
+        """Submits what was prepared, and returns a ticket. Raises ZfError if nothing is."""
+        ticket = ctypes.c_uint64()
+        check(library().zf_go(self._handle.pointer, ctypes.byref(ticket)))
+        return ticket.value
 
     def speculate(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
                   scalars_of: Sequence[int] | None = None, elements: tuple[int, int] = (0, 0)) -> int:
@@ -288,8 +301,15 @@ class Runtime:
 
     def note(self) -> tuple[int, bytes] | None:
         """Returns the note of the last submit() that had one, behind the number of its step. None: there is none."""
+        return self._read_note("zf_get_note")
+
+    def prepared(self) -> tuple[int, bytes] | None:
+        """Returns that of the step that is prepared and not submitted."""
+        return self._read_note("zf_get_prepared")
+
+    def _read_note(self, function: str) -> tuple[int, bytes] | None:
         memory, step = ctypes.create_string_buffer(max(1, self._note_bytes)), ctypes.c_uint64()
-        check(library().zf_get_note(self._handle.pointer, memory, self._note_bytes, ctypes.byref(step)))
+        check(getattr(library(), function)(self._handle.pointer, memory, self._note_bytes, ctypes.byref(step)))
         return (step.value, memory.raw[:self._note_bytes]) if step.value else None
 
     def overwriting(self, begins: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -20,7 +21,7 @@ from ...native.scalars import Scalars
 from ..tensors import formats, others
 from ..tensors.eligibility import layout, local_of
 from ..tensors.hashing import Kind, bits, kind
-from . import kept, shards
+from . import kept, ranks, shards
 
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
@@ -288,26 +289,79 @@ class Arena:
         self._is_overwritten = False
         if self.keeps:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
-            self._model = kept.digest_of([place.param for place in self.places])
+            self._ranks = ranks.of_this_job(options["keep"])
+            model = kept.digest_of([place.param for place in self.places])
+            self._owner = (kept.Owner(model) if self._ranks is None
+                           else kept.Owner(model, self._ranks.rank, self._ranks.count))
             options["note_bytes"] = kept.size_of(len(self.places), self.note_bytes)
-        self.runtime = Runtime(groups=[place.shape for place in self.places], **options)
+        self._steps = 0  # that were noted
         self.kept: kept.Kept | None = None  #: what another process had left
+        self.runtime, note = self._open(options)
         try:
             was_kept = self.runtime.stats().was_kept
-            note = self.runtime.note() if was_kept else None
             if note is not None:
-                self.kept = kept.take(note[1], self.counts, self._model)
+                self.kept, self._steps = kept.take(note[1], self.counts), kept.step_of(note)
             for place in self.places:
                 place.attach(self.runtime, self.counts[place.index], is_kept=note is not None)
                 if was_kept and note is None:  # it had ended before its first step
                     place.reset()
         except BaseException:
-            if not (self.keeps and self.runtime.stats().was_kept):  # else it is the next program's
-                self.runtime.close()
+            self._leave(self.runtime)
             raise
         # A program that is all CPU gets no CUDA context from us.
         if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
             self.registration = HostRegistration(array for place in self.places for array in place.arrays)
+
+    def _open(self, options: dict[str, Any]) -> tuple[Runtime, tuple[int, bytes] | None]:
+        """Returns a runtime, and the note of the last step, which all ranks have done."""
+        runtime = note = None
+        groups = [place.shape for place in self.places]
+        if not self.keeps:
+            return Runtime(groups=groups, **options), None
+        try:
+            try:
+                runtime = Runtime(groups=groups, **options)
+                note, prepared = runtime.note(), runtime.prepared()
+                for each in (note, prepared):
+                    if each is not None:
+                        kept.check(each[1], self._owner)
+                found = ranks.Found(kept.step_of(note), kept.step_of(prepared))
+            except ZfError as error:
+                if self._ranks is not None:  # the others wait for it
+                    with contextlib.suppress(ZfError):
+                        self._ranks.agree(ranks.Found(refusal=str(error)))
+                raise
+            if self._ranks is not None and self._ranks.agree(found):
+                runtime.wait(runtime.go())
+                note = runtime.note()
+            return runtime, note
+        except BaseException:
+            if runtime is not None:
+                self._leave(runtime)
+            raise
+
+    def _leave(self, runtime: Runtime) -> None:
+        """Closes a runtime, unless it has what was kept: that is the next program's."""
+        if not (self.keeps and runtime.stats().was_kept):
+            runtime.close()
+
+    def submit(self, factors: Sequence[Scalars], indexes: Sequence[int], counted: torch.Tensor, note: bytes | None,
+               *, buffer: int, scalars_of: Sequence[int]) -> int:
+        """Submits a step after which the parameters of the indexes `counted` count one more, when all ranks have it.
+        note: of the program. Returns a ticket."""
+        if not self.keeps:
+            return self.runtime.submit(factors, indexes, buffer=buffer, scalars_of=scalars_of)
+        counts = self.counts.clone()
+        counts[counted] += 1
+        noted = kept.noted(counts, note or b"", self._steps + 1, self._owner)
+        if self._ranks is None:
+            ticket = self.runtime.submit(factors, indexes, buffer=buffer, scalars_of=scalars_of, note=noted)
+        else:
+            self.runtime.prepare(factors, indexes, buffer=buffer, scalars_of=scalars_of, note=noted)
+            self._ranks.meet(self._steps + 1)
+            ticket = self.runtime.go()
+        self._steps += 1
+        return ticket
 
     def overwrite(self) -> None:
         """Is called before masters or moments are written, which are whole again with the next step: until then nothing
@@ -321,15 +375,6 @@ class Arena:
         if self._is_overwritten:
             self.runtime.overwriting(False)
             self._is_overwritten = False
-
-    def noted(self, counted: torch.Tensor, note: bytes | None) -> bytes | None:
-        """Returns what goes with a step after which the parameters of these indexes count one more. None: nothing is
-        kept."""
-        if not self.keeps:
-            return None
-        counts = self.counts.clone()
-        counts[counted] += 1
-        return kept.noted(counts, note or b"", self._model)
 
     def refuse_successor(self) -> None:
         """Raises ZfError if no other arena can take the place of this one."""

@@ -13,7 +13,7 @@ import torch
 from ...errors import ZfError, ZfStateError
 
 NOTE_BYTES = 1 << 16  # of the program, unless it says otherwise
-_HEAD = struct.Struct("<Q16s")  # bytes of the program, and digest_of()
+_HEAD = struct.Struct("<Q16sQII")  # bytes of the program, digest_of(), number of the step, rank and ranks
 
 
 class Kept(NamedTuple):
@@ -40,10 +40,23 @@ def digest_of(params: Sequence[torch.Tensor]) -> bytes:
     return hashlib.sha256(repr(kinds).encode()).digest()[:16]
 
 
-def noted(counts: torch.Tensor, note: bytes, model: bytes) -> bytes:
-    """Returns the note of a step. model: digest_of() its parameters."""
+class Owner(NamedTuple):
+    """What a note belongs to."""
+
+    model: bytes  #: digest_of() its parameters
+    rank: int = 0
+    ranks: int = 1
+
+
+def noted(counts: torch.Tensor, note: bytes, step: int, owner: Owner) -> bytes:
+    """Returns the note of a step. step: counted in this memory."""
     numbers: bytes = counts.numpy().tobytes()
-    return _HEAD.pack(len(note), model) + numbers + note
+    return _HEAD.pack(len(note), owner.model, step, owner.rank, owner.ranks) + numbers + note
+
+
+def step_of(noted_step: tuple[int, bytes] | None) -> int:
+    """Returns the step of a note; 0 if there is none."""
+    return 0 if noted_step is None else int(_HEAD.unpack_from(noted_step[1])[2])
 
 
 def size_of(parameters: int, note_bytes: int) -> int:
@@ -51,13 +64,21 @@ def size_of(parameters: int, note_bytes: int) -> int:
     return _HEAD.size + 4 * parameters + note_bytes
 
 
-def take(raw: Any, counts: torch.Tensor, model: bytes) -> Kept:
-    """Fills `counts` from a note, and returns what is there for the program. Raises ZfStateError if it is of another
-    model."""
-    length, noted_model = _HEAD.unpack_from(raw)
-    if noted_model != model:
-        raise ZfStateError("what is kept is of a model with parameters of other shapes: make the same model, or end "
-                           "this program and free it with: zf-tune kept --drop NAME", "ZF_ERROR_STATE")
+def check(raw: Any, owner: Owner) -> None:
+    """Raises ZfStateError if a note is of another model or rank."""
+    _, model, _, rank, ranks = _HEAD.unpack_from(raw)
+    free = "or end this program and free it with: zf-tune kept --drop NAME"
+    if model != owner.model:
+        raise ZfStateError("what is kept is of a model with parameters of other shapes: make the same model, " + free,
+                           "ZF_ERROR_STATE")
+    if (rank, ranks) != (owner.rank, owner.ranks):
+        raise ZfStateError(f"what is kept here is that of rank {rank} of {ranks}, and this is rank {owner.rank} of "
+                           f"{owner.ranks}: start the same ranks on the same nodes, {free}", "ZF_ERROR_STATE")
+
+
+def take(raw: Any, counts: torch.Tensor) -> Kept:
+    """Fills `counts` from a note, and returns what is there for the program."""
+    length = _HEAD.unpack_from(raw)[0]
     begin = _HEAD.size + 4 * len(counts)
     counts.copy_(torch.frombuffer(bytearray(raw[_HEAD.size:begin]), dtype=torch.float32))
     return Kept(int(counts.max()), bytes(raw[begin:begin + length]))

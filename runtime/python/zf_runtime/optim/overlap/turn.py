@@ -103,8 +103,8 @@ class Sender(Follower[Turn]):
         runtime = self._arena.runtime
         indexes = [place.index for place in turn.places]
         counted = torch.tensor(indexes, device="cpu")
-        ticket = runtime.submit(turn.scalars, indexes, buffer=turn.buffer, scalars_of=turn.scalars_of,
-                                note=self._arena.noted(counted, turn.note))
+        ticket = self._arena.submit(turn.scalars, indexes, counted, turn.note, buffer=turn.buffer,
+                                    scalars_of=turn.scalars_of)
         self._arena.was_stepped()
         self._arena.counts[counted] += 1
         self._arena.begun.clear()  # the submission has decided them
