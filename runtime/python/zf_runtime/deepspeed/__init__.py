@@ -53,18 +53,13 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
 
     A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
     Raises ZfError if DeepSpeed cannot be imported."""
-    if state not in (None, *_STATES):
-        raise ValueError(f"state is {state!r}; DeepSpeed's partitions can have {' or '.join(map(repr, _STATES))}")
-    if mode not in _MODES:
-        raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
-    if "keep" in runtime_options or os.environ.get("ZF_KEEP"):
-        raise ZfError("keep= or ZF_KEEP is set, and ZeRO's partitions are not kept if the trainer dies: leave it out "
-                      "and use DeepSpeed's checkpoints")
-    if speculate and mode != "exact":
-        raise ValueError(f"speculate=True needs mode \"exact\", and mode is {mode!r}")
+    _check_settings(mode, state, speculate)
     uninstall()
     if switched_off():
         return
+    if "keep" in runtime_options or os.environ.get("ZF_KEEP"):
+        raise ZfError("keep= or ZF_KEEP is set, and ZeRO's partitions are not kept if the trainer dies: leave it out "
+                      "and use DeepSpeed's checkpoints")
     try:
         from deepspeed.ops.adam import cpu_adam
         from deepspeed.runtime.zero import stage3, stage_1_and_2
@@ -132,6 +127,15 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         original = getattr(owner, name)
         setattr(owner, name, change(original))
         _undo.append(functools.partial(setattr, owner, name, original))
+
+
+def _check_settings(mode: str, state: str | None, speculate: bool) -> None:
+    if state not in (None, *_STATES):
+        raise ValueError(f"state is {state!r}; DeepSpeed's partitions can have {' or '.join(map(repr, _STATES))}")
+    if mode not in _MODES:
+        raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
+    if speculate and mode != "exact":
+        raise ValueError(f"speculate=True needs mode \"exact\", and mode is {mode!r}")
 
 
 def _state_format(given: str | None, plan: str | os.PathLike[str] | None) -> str:
