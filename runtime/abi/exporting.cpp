@@ -29,7 +29,7 @@ constexpr const char* kHold = "call zf_save_begin first";
 
 constexpr std::uint64_t kLeastRoom = 2 * kImageUnit;  // one is written while another one is copied
 
-/// An export that was given up.
+/// An export that is given up.
 struct GivenUp {};
 
 /// Returns what memory has room for.
@@ -60,7 +60,7 @@ std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::u
   const std::uint64_t whole = std::max((bytes + kImageUnit - 1) / kImageUnit, std::uint64_t{1}) * kImageUnit;
   const std::uint64_t left = free_memory(allowed);
   const std::uint64_t fits =
-      std::max(left - left / 9, arena.control().save_room);  // training takes some, too
+      std::max(left - left / 9, arena.control().save_room.load());  // training takes some, too
   const std::uint64_t room = std::min({fits, most, whole});
   if (room >= std::min(whole, kLeastRoom)) return room / kImageUnit * kImageUnit;
   throw AbiError(ZF_ERROR_SYSTEM,
@@ -112,18 +112,19 @@ void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::p
 void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile> file,
                     const std::function<bool()>& is_lost) {
   pthread_setname_np(pthread_self(), "zf-export");
-  static_cast<void>(::nice(kNicer));  // of this thread alone, on Linux; without it only the speed differs
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
     ticket = ticket_;
   }
   if (ticket == 0) return;
+  // Of this thread alone, on Linux; without it only the speed differs. Where steps wait for it, it does not.
+  if (!goes_in_rounds()) static_cast<void>(::nice(kNicer));
   std::exception_ptr failure;
   const auto await = [&](const std::function<bool()>& is_there) {
     for (; !is_there(); std::this_thread::sleep_for(kLookInterval)) {
       if (given_up.stop_requested()) throw GivenUp();
-      check_saving(is_there(), is_lost);
+      check_saving(is_there, is_lost);
     }
   };
   const auto await_saved = [&](std::uint64_t end) {
@@ -132,15 +133,22 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
   };
   const auto await_steps = [&] {
     await([&] { return is_done(ticket); });
-    check_saving(true, is_lost);
+    check_saving([] { return true; }, is_lost);
     if (given_up.stop_requested()) throw GivenUp();
   };
   try {
     write_saved_file(*file, arena_, await_saved, await_steps);
+  } catch (const GivenUp&) {
+    failure = std::make_exception_ptr(AbiError(
+        ZF_TIMEOUT,
+        format_text("the export to {} was given up: it was not done when the optimizer had to end; the "
+                    "old file is untouched",
+                    path_.string()),
+        "call zf_export_wait before zf_end and zf_close"));
   } catch (...) {
     failure = std::current_exception();
-    stop_saving(given_up, ticket, is_lost);
   }
+  if (failure) stop_saving(given_up, ticket, is_lost);
   file.reset();
   const std::lock_guard lock(mutex_);
   failure_ = failure;
@@ -152,10 +160,16 @@ bool Exporting::is_done(std::uint64_t ticket) const {
   return arena_.control().completed.load(std::memory_order_seq_cst) >= ticket;
 }
 
-void Exporting::check_saving(bool is_there, const std::function<bool()>& is_lost) const {
+bool Exporting::goes_in_rounds() const {
+  return arena_.control().save_room.load() < arena_.control().image_bytes;
+}
+
+void Exporting::check_saving(const std::function<bool()>& is_there,
+                             const std::function<bool()>& is_lost) const {
   if (arena_.control().save_failed.load(std::memory_order_relaxed) != 0)
     throw AbiError(ZF_ERROR_SYSTEM, "memory ran out for the copy of what is exported", kNeedsNoRoom);
-  if (is_there || !is_lost()) return;
+  const bool is_left = is_lost();  // asked first: what is there then stays there
+  if (!is_left || is_there()) return;
   throw AbiError(ZF_WORKER_DIED, "the optimizer died before it had copied what is exported",
                  "the old file is untouched");
 }
@@ -165,6 +179,13 @@ void Exporting::stop_saving(const std::stop_token& given_up, std::uint64_t ticke
   arena_.control().save_failed.store(1, std::memory_order_relaxed);
   while (!is_done(ticket) && !is_lost() && !given_up.stop_requested())
     std::this_thread::sleep_for(kLookInterval);
+  drop_copy(ticket);
+}
+
+void Exporting::drop_copy(std::uint64_t ticket) const {
+  if (!is_done(ticket)) return;  // the worker may still write it
+  arena_.free_saved();
+  arena_.control().save_room.store(0);
 }
 
 void Exporting::hold(const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost) {
@@ -180,9 +201,10 @@ bool Exporting::wait_held(Nanoseconds deadline) {
     {
       const std::lock_guard lock(mutex_);
       if (!is_held_) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
-      const bool is_there = is_done(ticket_);
-      check_saving(is_there || is_done(ticket_), is_lost_);
-      if (is_there) return true;
+      const auto is_there = [this] { return is_done(ticket_); };
+      const bool was_there = is_there();
+      check_saving(is_there, is_lost_);
+      if (was_there) return true;
     }
     if (now_ns() >= deadline) return false;
   }
@@ -202,7 +224,11 @@ ArrayPlace Exporting::held(const GroupBlock& group, ArrayKind kind) {
 void Exporting::release() {
   const std::lock_guard lock(mutex_);
   if (!is_held_) return;
-  if (!is_done(ticket_)) stop_saving({}, ticket_, is_lost_);
+  if (!is_done(ticket_)) {
+    stop_saving({}, ticket_, is_lost_);
+  } else if (arena_.control().save_failed.load(std::memory_order_relaxed) != 0) {
+    drop_copy(ticket_);
+  }
   is_held_ = false;
 }
 
@@ -217,18 +243,24 @@ bool Exporting::wait(Nanoseconds deadline) {
   return true;
 }
 
-void Exporting::finish(Nanoseconds deadline, Nanoseconds timeout) {
+void Exporting::let_steps_go(Nanoseconds deadline) {
+  const auto is_in_the_way = [this] {
+    const std::lock_guard lock(mutex_);
+    return is_running_ && goes_in_rounds() && !is_done(ticket_);
+  };
+  while (is_in_the_way()) {
+    if (now_ns() >= deadline) {
+      thread_.request_stop();
+      return;
+    }
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+void Exporting::finish(Nanoseconds deadline) {
   if (wait(deadline)) return;
   thread_ = {};  // ends it, after the call that writes or syncs
-  try {
-    wait(deadline);
-  } catch (const GivenUp&) {
-    throw AbiError(
-        ZF_TIMEOUT,
-        format_text("the export to {} was given up: it was not done after {} ms; the old file is untouched",
-                    path_.string(), timeout / kMillisecondNs),
-        "call zf_export_wait before zf_close");
-  }
+  wait(deadline);
 }
 
 }  // namespace zf

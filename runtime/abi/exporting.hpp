@@ -53,20 +53,26 @@ class Exporting {
   /// Waits until the export has ended. Returns false at the deadline. Throws what it failed with, once.
   bool wait(Nanoseconds deadline);
 
+  /// Waits until no step waits for the export's file. Gives the export up at the deadline.
+  void let_steps_go(Nanoseconds deadline);
   /// Gives the export up unless it ends until the deadline. Then throws AbiError(ZF_TIMEOUT), and otherwise
   /// as wait().
-  void finish(Nanoseconds deadline, Nanoseconds timeout);
+  void finish(Nanoseconds deadline);
 
  private:
   /// Runs in the thread.
   void run(const std::stop_token& given_up, std::unique_ptr<AtomicFile> file,
            const std::function<bool()>& is_lost);
+  /// Returns whether there is less room than the whole copy needs. Then steps wait for the file.
+  bool goes_in_rounds() const;
   /// Gives the save up for the worker, if it is not done, and waits until the worker writes no more of it.
+  /// Then frees the copy, so that the next one takes only what there is.
   void stop_saving(const std::stop_token& given_up, std::uint64_t ticket,
                    const std::function<bool()>& is_lost) const;
+  void drop_copy(std::uint64_t ticket) const;
   bool is_done(std::uint64_t ticket) const;
-  /// Throws AbiError if the copy will never be whole. is_there: what it would have to be.
-  void check_saving(bool is_there, const std::function<bool()>& is_lost) const;
+  /// Throws AbiError if the copy will never be whole. is_there: returns whether enough of it is.
+  void check_saving(const std::function<bool()>& is_there, const std::function<bool()>& is_lost) const;
 
   const Arena& arena_;
   std::mutex mutex_;  ///< protects what follows

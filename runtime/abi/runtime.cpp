@@ -83,6 +83,8 @@ void Runtime::finish_begun(Nanoseconds timeout_ns) {
                    "raise zf_options.start_timeout_ms");
   };
   finish();
+  drop_notes(arena_,
+             submissions_.submitted());  // of a step that was not submitted before the last trainer died
   submissions_.go_on();
   if (!submissions_.has_prepared()) submissions_.drop_prepared();
   submissions_.take_back_all();
@@ -422,7 +424,7 @@ void Runtime::import_state(const char* path) {
   const std::vector<std::uint64_t> steps = read_state_file(path, arena_);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < steps.size(); ++i) last_step_number(arena_.group(i)) = steps[i];
-  drop_notes(arena_);  // they are of other steps
+  drop_notes(arena_, 0);  // they are of other steps
   submissions_.drop_prepared();
   arena_.control().is_overwritten.store(0, std::memory_order_seq_cst);
 }
@@ -481,6 +483,7 @@ void Runtime::end() {
     const std::scoped_lock lock(submit_mutex_, mutex_);
     submissions_.take_back_all();
   }
+  exporting_.let_steps_go(deadline - close_timeout_ns_ / 2);
   try {
     await_ticket(submissions_.submitted(), deadline);
   } catch (...) {
@@ -498,12 +501,15 @@ void Runtime::close() {
   const Nanoseconds deadline = now_ns() + close_timeout_ns_;
   std::exception_ptr failure;
   try {
-    if (!ended_) end_worker(close_timeout_ns_);
+    if (!ended_) {
+      exporting_.let_steps_go(deadline - close_timeout_ns_ / 2);
+      end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
+    }
   } catch (...) {
     failure = std::current_exception();
   }
   try {
-    exporting_.finish(deadline, close_timeout_ns_);
+    exporting_.finish(deadline);
   } catch (...) {
     if (!failure) failure = std::current_exception();
   }

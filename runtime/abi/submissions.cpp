@@ -37,6 +37,8 @@ void check(const zf_submit_args& args, std::size_t group_count) {
         format_text("work is {}; it must be ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK", args.work));
   if (args.buffer >= kGradBuffers)
     throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
+  if (args.reserved != 0)
+    throw AbiError(ZF_ERROR_USAGE, format_text("reserved is {}; it must be 0", args.reserved));
   if (args.groups == nullptr && args.n_groups != 0)
     throw AbiError(ZF_ERROR_USAGE, format_text("groups is NULL, but n_groups is {}", args.n_groups));
   if ((args.begin != 0 || args.end != 0) && kind_of(args) != WorkKind::speculate)
@@ -196,6 +198,14 @@ std::uint64_t Submissions::go() {
   if (!has_prepared())
     throw AbiError(ZF_ERROR_USAGE, "no step is prepared", "zf_submit with zf_submit_args.prepares does that");
   const ControlBlock& control = arena_.control();
+  for (std::uint32_t next = control.prepared; next != 0; next = arena_.group(next - 1).prepared_next) {
+    if (groups_[next - 1].undecided.value_or(control.prepared_buffer) == control.prepared_buffer) continue;
+    throw AbiError(
+        ZF_ERROR_USAGE,
+        format_text("group {} has a speculated step of another gradient buffer than the prepared one",
+                    next - 1),
+        "submit ZF_TAKE_BACK for it first");
+  }
   std::uint64_t count = submitted();
   for (std::uint32_t next = control.prepared; next != 0; next = arena_.group(next - 1).prepared_next)
     publish_step(next - 1, control.prepared_buffer, count);

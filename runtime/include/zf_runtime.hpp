@@ -81,8 +81,8 @@ struct Submission {
   std::uint32_t buffer = 0;
   std::span<const std::uint32_t> scalars_of = {};  ///< empty: one for all groups, or one for each, in order
   const void* note = nullptr;                      ///< zf_submit_args.note
-  bool prepares = false;                           ///< zf_submit_args.prepares
   std::uint64_t begin = 0, end = 0;                ///< of a speculation: elements of each group; 0: all
+  bool prepares = false;                           ///< zf_submit_args.prepares
 };
 
 /// The sum of squares of a group's gradients.

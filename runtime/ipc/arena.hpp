@@ -53,7 +53,7 @@ class Arena {
   }
 
   /// Returns whether there is a saved area: `ulimit -f` or `ulimit -v` may refuse it.
-  bool has_saved_area() const { return mapped_bytes_ != bytes_; }
+  bool has_saved_area() const { return mapped_bytes_ != bytes_ || control().image_bytes == 0; }
   /// Returns the place of a part of the image in the saved area. It lies in one unit, or the room is for the
   /// whole image. The saved area has no pages until reserve() gives it some.
   ArrayPlace saved(std::uint64_t begin, std::uint64_t bytes) const {

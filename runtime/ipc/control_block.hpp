@@ -283,7 +283,7 @@ struct ControlBlock {
   std::atomic<std::uint32_t> save_resumptions;
   std::uint64_t image_bytes;  ///< by the trainer, at the start: of the image of the whole state
   /// By the trainer, before it submits a save: the first bytes of the saved area are used, in a ring.
-  std::uint64_t save_room;
+  std::atomic<std::uint64_t> save_room;
   std::atomic<std::uint64_t> save_released;  ///< by the trainer: it has read the image up to this byte
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, prepared) == 1120 &&

@@ -40,9 +40,12 @@ void write_note(const Arena& arena, const void* bytes, std::uint64_t step) {
   std::memcpy(note.bytes(), bytes, arena.control().note_bytes);
 }
 
-void drop_notes(const Arena& arena) {
+void drop_notes(const Arena& arena, std::uint64_t behind) {
   if (arena.control().note_bytes == 0) return;
-  for (unsigned index = 0; index < 2; ++index) place(arena, index).ticket.store(0, std::memory_order_release);
+  for (unsigned index = 0; index < 2; ++index) {
+    std::atomic<std::uint64_t>& ticket = place(arena, index).ticket;
+    if (ticket.load(std::memory_order_acquire) > behind) ticket.store(0, std::memory_order_release);
+  }
 }
 
 }  // namespace zf

@@ -36,7 +36,7 @@ Note& next_note(const Arena& arena);
 /// death before leaves the last note.
 void write_note(const Arena& arena, const void* bytes, std::uint64_t step);
 
-/// Forgets all notes.
-void drop_notes(const Arena& arena);
+/// Forgets the notes of steps that were submitted behind a number of WorkEntries. Their bytes stay.
+void drop_notes(const Arena& arena, std::uint64_t behind);
 
 }  // namespace zf

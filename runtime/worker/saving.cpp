@@ -25,6 +25,8 @@ void Saving::copy(std::uint32_t group, std::size_t member) const noexcept {
     for (std::uint64_t end = 0; begin < group_end; begin = end) {
       end = std::min((begin / kImageUnit + 1) * kImageUnit, group_end);
       if (begin / kImageUnit % control.members != member) continue;
+      saved.store(
+          begin, std::memory_order_release);  // what lies below is not this member's: it waits for none of it
       if (!await_room(end)) return;
       copy_part(block, begin, end);
       saved.store(end, std::memory_order_release);

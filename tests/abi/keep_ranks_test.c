@@ -109,7 +109,8 @@ static void kill_between_instructions(pid_t trainer, int instructions) {
     CHECK(ptrace(PTRACE_SINGLESTEP, trainer, NULL, NULL) == 0);
     CHECK(waitpid(trainer, &status, 0) == trainer);
   }
-  if (WIFSTOPPED(status)) kill_and_reap(trainer);
+  if (WIFSTOPPED(status)) return kill_and_reap(trainer);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL); /* else a check of the rank has failed */
 }
 
 /* Runs both ranks, and kills one and then the other if `kills` is set. Returns 1 if both came to their end.

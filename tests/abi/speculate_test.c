@@ -20,6 +20,7 @@ static zf_runtime* open_with_log(uint32_t speculative) {
 }
 
 static uint64_t begin, end; /* of what submit() submits; 0: all */
+static uint32_t prepares;   /* what submit() submits is only prepared */
 
 static zf_status submit(zf_runtime* handle, uint32_t work, uint32_t buffer, uint64_t step, float scale) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
@@ -29,6 +30,7 @@ static zf_status submit(zf_runtime* handle, uint32_t work, uint32_t buffer, uint
   args.buffer = buffer;
   args.begin = begin;
   args.end = end;
+  args.prepares = prepares;
   if (step != 0) {
     args.scalars = &scalars;
     args.scalar_count = 1;
@@ -119,6 +121,18 @@ int main(void) {
   expect_equal(before, image_of(ours));
   expect_step(ours, 1);
   EXPECT(submit(ours, ZF_TAKE_BACK, 1, 0, 1), ZF_ERROR_USAGE);
+
+  /* A prepared step does not go while the other gradients have a speculated one. */
+  EXPECT(zf_go(ours, NULL), ZF_ERROR_USAGE);
+  expect_error("no step is prepared");
+  prepares = 1;
+  EXPECT(submit(ours, ZF_STEP, 0, 2, 1), ZF_OK);
+  prepares = 0;
+  EXPECT(submit(ours, ZF_SPECULATE, 1, 2, 1), ZF_OK);
+  EXPECT(zf_go(ours, NULL), ZF_ERROR_USAGE);
+  expect_error("submit ZF_TAKE_BACK for it first");
+  EXPECT(submit(ours, ZF_TAKE_BACK, 1, 0, 1), ZF_OK);
+  expect_equal(before, image_of(ours));
 
   /* Kept, and done again with another scale; the decision may follow at once. */
   for (uint64_t step = 2; step < 8; ++step) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <random>
 #include <string>
@@ -17,6 +18,7 @@
 #include "paths.hpp"
 #include "worker/arguments.hpp"
 #include "worker/pool_cpus.hpp"
+#include "worker/saving.hpp"
 #include "worker/shares.hpp"
 #include "worker/trainer_watch.hpp"
 
@@ -27,6 +29,42 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 std::size_t grains_of(const Slice& slice) { return (slice.size() + kSliceGrain - 1) / kSliceGrain; }
+
+/// Waits until all members have saved the image up to a byte. Returns false after 30 s.
+bool await_saved(const Arena& arena, std::uint64_t end) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (std::size_t i = 0; i < arena.control().members; ++i) {
+    while (arena.member(i).saved.load(std::memory_order_acquire) < end) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+  }
+  return true;
+}
+
+TEST(Saving, HasMoreMembersThanUnitsOfRoom) {
+  constexpr std::size_t kMembers = 5;
+  const Arena arena = Arena::create(arena_layout({{.elements = 1'000'003}}, kMembers));
+  ControlBlock& control = arena.control();
+  const GroupBlock& group = arena.group(0);
+  auto* const params = arena.at<std::uint32_t>(group.place(ArrayKind::params).offset);
+  for (std::uint32_t i = 0; i < group.elements; ++i) params[i] = i;
+  control.save_room.store(2 * kImageUnit);
+  const Saving saving(arena);
+  std::vector<std::jthread> members;
+  for (std::size_t i = 0; i < kMembers; ++i) members.emplace_back([&, i] { saving.copy(0, i); });
+  bool is_whole = true;
+  for (std::uint64_t begin = 0; is_whole && begin < control.image_bytes; begin += kImageUnit) {
+    const std::uint64_t end = std::min(begin + kImageUnit, control.image_bytes);
+    is_whole = await_saved(arena, end);
+    const auto* const copy = arena.at<std::uint32_t>(arena.saved(begin, end - begin).offset);
+    for (std::uint64_t i = begin / 4; is_whole && i < std::min(end / 4, group.elements); ++i)
+      is_whole = copy[i - begin / 4] == i;
+    control.save_released.store(end);
+  }
+  if (!is_whole) control.save_failed.store(1);  // ends the members
+  EXPECT_TRUE(is_whole);
+}
 
 TEST(Shares, CoverEveryChunkOnceAndAreEqualWithinAGrain) {
   std::mt19937_64 random(7);
