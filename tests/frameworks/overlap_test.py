@@ -62,6 +62,7 @@ class Overlap(FrameworkTest):
         self.run_cases("save_cases")
 
     def test_ranks_come_back_at_one_step(self):
+        """Costs 10 s: two ranks that skip a step together or not."""
         self.run_cases("keep_rank_cases")
 
     def test_with_steps_that_begin_in_backward_nothing_else_changes(self):

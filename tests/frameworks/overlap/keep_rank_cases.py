@@ -3,13 +3,17 @@
 import os
 import pathlib
 import random
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 
+import torch
+import zf_runtime
 from case import support
-from zf_runtime import ZfStateError
+from zf_runtime import ZfError, ZfStateError
 from zf_runtime.optim.overlap.ranks import Found, goes
 
 JOB = pathlib.Path(__file__).resolve().parents[1] / "jobs/kept_ranks.py"
@@ -33,6 +37,62 @@ class OneStep(unittest.TestCase):
             for rank in (0, 1):
                 with self.subTest(other=other, rank=rank), self.assertRaisesRegex(ZfStateError, why):
                     goes((Found(7), other), rank)
+
+
+def stepped(optimizer, params, gradient):
+    """Does a step with a gradient, or without. Returns what was refused."""
+    for param in params:
+        param.grad = None if gradient is None else torch.full_like(param, gradient)
+    try:
+        optimizer.step(max_norm=1.0)
+    except ZfError as error:
+        return str(error)
+    return ""
+
+
+def skips(rank):
+    """Returns what was refused where steps are skipped by all ranks, by rank 1, and by rank 0."""
+    params, others = ([torch.ones(40, requires_grad=True)] for _ in range(2))
+    with zf_runtime.AdamW(params, lr=0.1, overlap="exact", keep="skips") as optimizer:
+        said = [stepped(optimizer, params, gradient) for gradient in (
+            1.0, None, float("nan"), (1.0, None)[rank], 2.0, (float("inf"), 1.0)[rank], 3.0)]
+        optimizer.synchronize()
+    other = zf_runtime.AdamW(others, lr=0.1, overlap="off")
+    for gradient in (1.0, 2.0, 3.0):
+        stepped(other, others, gradient)
+    return said, torch.equal(params[0], others[0])
+
+
+def work(rank, port, plan, queue):
+    """A rank."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", ZF_PLAN=plan,
+                      ZF_KEEP_FOLDER=FOLDER)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    queue.put((rank, skips(rank)))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+class Together(unittest.TestCase):
+    def test_ranks_skip_a_step_together_or_all_say_why_not(self):
+        context = torch.multiprocessing.get_context("fork")  # which has imported torch
+        queue = context.Queue()
+        held = self.enterContext(socket.socket())  # no other process is given its port before rank 0 listens there
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port, plan = held.getsockname()[1], support.plan("--ranks", "2")
+        ranks = [context.Process(target=work, args=(rank, port, plan, queue), daemon=True) for rank in range(2)]
+        for rank in ranks:
+            rank.start()
+            self.addCleanup(rank.kill)
+        for rank, (said, is_same) in (queue.get(timeout=60) for _ in ranks):
+            with self.subTest(rank=rank):
+                self.assertEqual([each[:5] for each in said], ["", "", "", "with ", "", "with ", ""])
+                self.assertIn(f"step 2 is skipped by {('another', 'this')[rank]} rank, which has no grad", said[3])
+                self.assertIn(f"step 3 is skipped by {('this', 'another')[rank]} rank, which has no grad", said[5])
+                self.assertTrue(is_same, "what was refused has changed a step")
 
 
 @unittest.skipUnless(os.environ.get("ZF_TEST_LONG"), "set ZF_TEST_LONG: two starts of torchrun")

@@ -287,6 +287,7 @@ class Arena:
         options = {**options, "chunk_bytes": chunk_bytes}
         self.keeps = options.get("keep") is not None
         self._is_overwritten = False
+        self._ranks: ranks.Ranks | None = None  # that step as this one does
         if self.keeps:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
             self._ranks = ranks.of_this_job(options["keep"])
@@ -362,6 +363,11 @@ class Arena:
             ticket = self.runtime.go()
         self._steps += 1
         return ticket
+
+    def skip(self) -> None:
+        """Skips a step, as all ranks must."""
+        if self._ranks is not None:
+            self._ranks.meet(self._steps + 1, skips=True)
 
     def overwrite(self) -> None:
         """Is called before masters or moments are written, which are whole again with the next step: until then nothing

@@ -212,6 +212,7 @@ class OverlapEngine(Stated):
             is_kept = self._hand_over(places, scale, collected.events) and is_kept
         else:
             self._take_back()
+            live.arena.skip()
         self._reads.stay(live.speculation is not None and live.speculation.stepped(
             is_kept, None if live.is_sharded else limit, is_allowed=self._hides()))
         if live.gradients.stepped(collected.rewritten):

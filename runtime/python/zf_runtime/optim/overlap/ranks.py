@@ -39,14 +39,18 @@ class Ranks:
         torch.distributed.all_gather_object(every, found, group=self._group)
         return goes(every, self.rank)
 
-    def meet(self, step: int) -> None:
-        """Waits until all ranks have prepared a step. Raises ZfError if that of another rank has another number."""
-        numbers = torch.tensor([step, -step], device="cpu")
+    def meet(self, step: int, *, skips: bool = False) -> None:
+        """Waits until all ranks have prepared a step, or all skip it. Raises ZfError in all ranks if they differ."""
+        numbers = torch.tensor([step, -step, int(skips), -int(skips)], device="cpu")
         torch.distributed.all_reduce(numbers, torch.distributed.ReduceOp.MAX, group=self._group)
-        most, least = numbers[0].item(), -numbers[1].item()
-        if most != least:
-            raise ZfError(f"with keep= all ranks take the same steps, and here one takes step {least} while another "
+        most, least, is_skipped, is_taken = numbers.tolist()
+        if most != -least:
+            raise ZfError(f"with keep= all ranks take the same steps, and here one takes step {-least} while another "
                           f"takes step {most}: call step() with gradients in all ranks")
+        if is_skipped and is_taken == 0:
+            raise ZfError(f"with keep= all ranks take the same steps, and here step {step} is skipped by "
+                          f"{'this rank' if skips else 'another rank'}, which has no gradients or a norm that is not "
+                          "finite: call step() in all ranks, with gradients that are averaged over them")
 
 
 def goes(every: Sequence[Found], rank: int) -> bool:
