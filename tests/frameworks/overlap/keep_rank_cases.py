@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 import torch
 import zf_runtime
 from case import support
 from zf_runtime import ZfError, ZfStateError
+from zf_runtime.native.runtime import Runtime
 from zf_runtime.optim.overlap.ranks import Found, goes
 
 JOB = pathlib.Path(__file__).resolve().parents[1] / "jobs/kept_ranks.py"
@@ -63,6 +65,24 @@ def skips(rank):
     return said, torch.equal(params[0], others[0])
 
 
+def without_a_log(rank):
+    """Returns how many steps are done if rank 1 alone has no memory for a log of steps that begin in backward."""
+    init = Runtime.__init__
+
+    def refusing(runtime, *given, groups=(), **more):
+        if rank == 1 and any(group.speculative for group in groups):
+            raise ZfError("no memory", "ZF_ERROR_SYSTEM")
+        init(runtime, *given, groups=groups, **more)
+
+    params = [torch.ones(40, requires_grad=True)]
+    with unittest.mock.patch.object(Runtime, "__init__", refusing), zf_runtime.AdamW(
+            params, overlap="exact", keep="log", speculate=True) as optimizer:
+        for _ in range(3):
+            stepped(optimizer, params, 1.0)
+        optimizer.synchronize()
+        return optimizer.state[params[0]]["step"].item()
+
+
 def work(rank, port, plan, queue):
     """A rank."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", ZF_PLAN=plan,
@@ -70,13 +90,13 @@ def work(rank, port, plan, queue):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    queue.put((rank, skips(rank)))
+    queue.put((rank, *skips(rank), without_a_log(rank)))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
 class Together(unittest.TestCase):
-    def test_ranks_skip_a_step_together_or_all_say_why_not(self):
+    def test_ranks_skip_a_step_together_or_all_say_why_not_with_a_log_or_without(self):
         context = torch.multiprocessing.get_context("fork")  # which has imported torch
         queue = context.Queue()
         held = self.enterContext(socket.socket())  # no other process is given its port before rank 0 listens there
@@ -87,12 +107,13 @@ class Together(unittest.TestCase):
         for rank in ranks:
             rank.start()
             self.addCleanup(rank.kill)
-        for rank, (said, is_same) in (queue.get(timeout=60) for _ in ranks):
+        for rank, said, is_same, steps in (queue.get(timeout=60) for _ in ranks):
             with self.subTest(rank=rank):
                 self.assertEqual([each[:5] for each in said], ["", "", "", "with ", "", "with ", ""])
                 self.assertIn(f"step 2 is skipped by {('another', 'this')[rank]} rank, which has no grad", said[3])
                 self.assertIn(f"step 3 is skipped by {('this', 'another')[rank]} rank, which has no grad", said[5])
                 self.assertTrue(is_same, "what was refused has changed a step")
+                self.assertEqual(steps, 3, "a rank without a log has not met the other")
 
 
 @unittest.skipUnless(os.environ.get("ZF_TEST_LONG"), "set ZF_TEST_LONG: two starts of torchrun")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import mmap
 import os
 import warnings
@@ -296,6 +297,7 @@ class Arena:
                            else kept.Owner(model, self._ranks.rank, self._ranks.count))
             options["note_bytes"] = kept.size_of(len(self.places), self.note_bytes)
         self._steps = 0  # that were noted
+        self.refusal = ""  #: why no step begins in backward
         self.kept: kept.Kept | None = None  #: what another process had left
         self.runtime, note = self._open(options)
         try:
@@ -316,12 +318,11 @@ class Arena:
     def _open(self, options: dict[str, Any]) -> tuple[Runtime, tuple[int, bytes] | None]:
         """Returns a runtime, and the note of the last step, which all ranks have done."""
         runtime = note = None
-        groups = [place.shape for place in self.places]
         if not self.keeps:
-            return Runtime(groups=groups, **options), None
+            return self._open_runtime(options), None
         try:
             try:
-                runtime = Runtime(groups=groups, **options)
+                runtime = self._open_runtime(options)
                 note, prepared = runtime.note(), runtime.prepared()
                 for each in (note, prepared):
                     if each is not None:
@@ -340,6 +341,19 @@ class Arena:
             if runtime is not None:
                 self._leave(runtime)
             raise
+
+    def _open_runtime(self, options: dict[str, Any]) -> Runtime:
+        """Opens a runtime, without a log of steps that begin in backward if that has no memory."""
+        shapes = [place.shape for place in self.places]
+        try:
+            return Runtime(groups=shapes, **options)
+        except ZfError as error:
+            if error.status != "ZF_ERROR_SYSTEM" or not any(shape.speculative for shape in shapes):
+                raise
+            self.refusal = str(error)
+        for place in self.places:
+            place.shape = dataclasses.replace(place.shape, speculative=False)
+        return Runtime(groups=[place.shape for place in self.places], **options)
 
     def _leave(self, runtime: Runtime) -> None:
         """Closes a runtime, unless it has what was kept: that is the next program's."""

@@ -103,8 +103,8 @@ class OverlapEngine(Stated):
             live.gradients.on_copied = lambda copies: (method := copied()) and method(copies)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals, self._reads)
         finalizer.atexit = not live.arena.keeps  # a program that ends without close() leaves it
-        if live.refusal:
-            self._say(f"no step begins in backward, since its log has no memory: {live.refusal}")
+        if live.arena.refusal:
+            self._say(f"no step begins in backward, since its log has no memory: {live.arena.refusal}")
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)

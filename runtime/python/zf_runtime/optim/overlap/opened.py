@@ -37,14 +37,7 @@ class Opened:
         refuse_shared([param for param, _, _ in wanted])
         self.is_sharded = any(is_sharded(param) for param, _, _ in wanted)
         buffers = 2 if mode == "late" else 1
-        self.refusal = ""  # why no step begins in backward
-        try:
-            self.arena = Arena(wanted, buffers, options, speculates=speculates)
-        except ZfError as error:
-            if not speculates or error.status != "ZF_ERROR_SYSTEM":
-                raise
-            self.refusal = str(error)
-            self.arena = Arena(wanted, buffers, options)
+        self.arena = Arena(wanted, buffers, options, speculates=speculates)
         for place in self.arena.places:
             devices.setdefault(place.kind[2], device_of(place.kind[2]))
         self.overlap = Overlap(self.arena, devices, timeline)
