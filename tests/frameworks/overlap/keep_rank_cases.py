@@ -1,5 +1,6 @@
 """Ranks that come back after a death come back at one step, or say why they cannot."""
 
+import datetime
 import os
 import pathlib
 import random
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 import warnings
@@ -16,7 +18,7 @@ import zf_runtime
 from case import support
 from zf_runtime import ZfError, ZfStateError
 from zf_runtime.native.runtime import Runtime
-from zf_runtime.optim.overlap.ranks import Found, goes
+from zf_runtime.optim.overlap.ranks import Found, goes, timeout_of_program
 
 JOB = pathlib.Path(__file__).resolve().parents[1] / "jobs/kept_ranks.py"
 FOLDER = f"/dev/shm/zf-keep-rank-cases-{os.getpid()}"
@@ -89,7 +91,9 @@ def work(rank, port, plan, queue):
                       ZF_KEEP_FOLDER=FOLDER)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2,
+                                         timeout=datetime.timedelta(seconds=50))
+    assert timeout_of_program() == datetime.timedelta(seconds=50)
     queue.put((rank, *skips(rank), without_a_log(rank)))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -114,6 +118,20 @@ class Together(unittest.TestCase):
                 self.assertIn(f"step 3 is skipped by {('this', 'another')[rank]} rank, which has no grad", said[5])
                 self.assertTrue(is_same, "what was refused has changed a step")
                 self.assertEqual(steps, 3, "a rank without a log has not met the other")
+
+
+class Timeouts(unittest.TestCase):
+    def test_ranks_wait_for_each_other_as_long_as_the_program_says(self):
+        kinds, short, long = ("cpu", "cuda"), datetime.timedelta(seconds=7), datetime.timedelta(seconds=70)
+        for given, wanted in (({"cpu": short}, short), ({"cuda": long}, long), ({"cpu": short, "cuda": long}, long),
+                              ({}, None)):
+            backends = {kind: types.SimpleNamespace(options=types.SimpleNamespace(_timeout=timeout))
+                        for kind, timeout in given.items()}
+            world = types.SimpleNamespace(_device_types=[torch.device(kind) for kind in kinds if kind in given],
+                                          _get_backend=lambda device, backends=backends: backends[device.type])
+            with self.subTest(given=given), unittest.mock.patch.object(
+                    torch.distributed, "group", types.SimpleNamespace(WORLD=world)):
+                self.assertEqual(timeout_of_program(), wanted)
 
 
 @unittest.skipUnless(os.environ.get("ZF_TEST_LONG"), "set ZF_TEST_LONG: two starts of torchrun")

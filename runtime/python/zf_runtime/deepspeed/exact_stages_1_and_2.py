@@ -7,7 +7,6 @@ next backward for the whole step, since it writes the gradients that the step re
 from __future__ import annotations
 
 import contextlib
-import datetime
 import functools
 import threading
 import weakref
@@ -19,6 +18,7 @@ import torch
 from ..native.scalars import Scalars
 from ..optim.overlap import compiled
 from ..optim.overlap.gates import Order
+from ..optim.overlap.ranks import timeout_of_program
 from ..optim.overlap.reads import Reads, are_seen
 from ..optim.tensors.streams import REACHED, device_of
 from .arena import FlatArena
@@ -127,7 +127,7 @@ class NextForward:
         group = None
         if torch.distributed.get_world_size(zero.dp_process_group) > 1:
             group = torch.distributed.new_group(backend=torch.distributed.get_backend(zero.dp_process_group),
-                                                timeout=_timeout_of_program())
+                                                timeout=timeout_of_program())
         self._arena = arena
         self._device = device_of(zero.bit16_groups_flat[0].device)
         self._publisher = Publisher(arena, self._device.sender(), group)
@@ -297,15 +297,6 @@ class NextForward:
         self._reads.end()
         self._order.close()
         self._turn, self._weights, self._pieces, self._addresses, self._unseen = None, [], [], [], {}
-
-
-def _timeout_of_program() -> datetime.timedelta | None:
-    """Returns how long the program lets a collective wait; None if this PyTorch does not say it: its own is used
-    then."""
-    with contextlib.suppress(AttributeError, RuntimeError):
-        found = torch.distributed.group.WORLD._get_backend(torch.device("cpu")).options._timeout
-        return found if isinstance(found, datetime.timedelta) else None
-    return None
 
 
 def _called(method: weakref.WeakMethod[Any]) -> None:

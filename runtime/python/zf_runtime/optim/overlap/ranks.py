@@ -6,6 +6,8 @@ goes everywhere, else it stays nowhere."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -30,7 +32,8 @@ class Ranks:
     """The ranks of the job. All make this object, and call its methods, in the same order."""
 
     def __init__(self) -> None:
-        self._group = torch.distributed.new_group(backend="gloo")  # of its own: a thread uses it beside training
+        # A group of its own: a thread uses it beside training.
+        self._group = torch.distributed.new_group(backend="gloo", timeout=timeout_of_program())
         self.rank, self.count = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
     def agree(self, found: Found) -> bool:
@@ -77,6 +80,17 @@ def of_this_job(keep: str) -> Ranks | None:
     if count > 1:
         raise ZfError(f"keep={keep!r} with {count} ranks, which agree on their step: call "
                       "torch.distributed.init_process_group() before the optimizer is made")
+    return None
+
+
+def timeout_of_program() -> datetime.timedelta | None:
+    """Returns how long the program lets a collective wait, on its accelerator if it has one; None if this PyTorch does
+    not say it: its own is used then."""
+    with contextlib.suppress(AttributeError, RuntimeError, ValueError):
+        world = torch.distributed.group.WORLD
+        device = min(world._device_types, key=lambda each: each.type == "cpu")  # that another backend may not have
+        found = world._get_backend(device).options._timeout
+        return found if isinstance(found, datetime.timedelta) else None
     return None
 
 
