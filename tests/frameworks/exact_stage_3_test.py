@@ -91,6 +91,7 @@ class ExactStage3(FrameworkTest):
         cases = [HELD | {"dtype": dtype, "alarm": alarm} for alarm in ("fork", "destroy") for dtype in ("bf16", "fp32")]
         for said in self.train(cases, timeout=100):
             self.assertIn("a fork waits for it, since the child would have old weights", self.output)
+            self.assertIn("the end of its optimizer waits for it", self.output)
             with self.subTest(**said["case"]):
                 own, exact, is_destroyed = said["own"], said["exact"], said["case"]["alarm"] == "destroy"
                 self.assertEqual(exact.pop("closed"), is_destroyed)

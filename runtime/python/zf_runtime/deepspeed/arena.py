@@ -358,6 +358,8 @@ class FlatArena:
 
     def is_done_within(self, seconds: float) -> bool:
         """Returns whether the optimizer process does in this time all that it was given. Publishes nothing."""
+        if not self._handed_over:
+            return True
         with self._waiting, contextlib.suppress(ZfTimeout):
             self.runtime.wait(timeout=seconds)
             return True

@@ -120,15 +120,15 @@ class Unpublished:
         self._arena.wait()
         self._move_home()
 
-    def leave(self) -> str:
-        """Brings the weights home before a child is forked or the engine ends. Returns why their step has failed; ""
-        if it has not."""
+    def leave(self, waits: str) -> str:
+        """Brings the weights home before a child is forked or the engine ends. waits: what then waits for a late step.
+        Returns why their step has failed; "" if it has not."""
         if self._arena.runtime.forked:
             return ""
         error = ""
         try:
             if not self._arena.is_done_within(follower.PATIENCE_S):
-                say(follower.LATE + follower.FORK_WAITS)
+                say(follower.LATE + waits)
             self._arena.wait()
         except ZfError as failed:  # such as ZfWorkerDied, which the next use raises
             error = str(failed)
@@ -148,6 +148,7 @@ class Unpublished:
 
     def forget(self) -> None:
         """Lets go of the arena, which parameters would keep as long as the model lives."""
+        _open.discard(self)
         parts, self._all, self._parts = self._all, [], {}
         for part in parts:
             if getattr(part.param, "zf_unpublished", None) is self:
@@ -160,7 +161,7 @@ _open: weakref.WeakSet[Unpublished] = weakref.WeakSet()
 def _before_fork() -> None:
     """Lets a child have weights of its own: it shares the arena with this process."""
     for unpublished in list(_open):
-        if error := unpublished.leave():
+        if error := unpublished.leave(follower.FORK_WAITS):
             say(f"a forked child has old weights: their step has failed ({error})")
 
 
@@ -259,7 +260,7 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
     zero._reassign_or_swap_out_partitioned_parameters = reassign_later
     wrap(zero, ("_post_step",), hand_over)  # it gathers the persistent parameters
     wrap(zero, _OTHERS, unpublished.bring_home)
-    wrap(zero, ("destroy",), unpublished.leave)
+    wrap(zero, ("destroy",), functools.partial(unpublished.leave, follower.END_WAITS))
     if arena.speculation is not None:
         _begin_in_backward(zero, arena, parts, persistent, unclipped)
     wrap(zero, ("partition_grads", "_offload_grad_partition_at_boundary"), arena.finish)

@@ -21,6 +21,7 @@ _LOOK_S = 0.2  # how often a wait looks whether the thread still lives
 PATIENCE_S = 60.0  # so long others wait for a turn without a word
 LATE = f"a step of the optimizer process is not done after {PATIENCE_S:.0f} s: "
 FORK_WAITS = "a fork waits for it, since the child would have old weights"
+END_WAITS = "the end of its optimizer waits for it"
 
 
 class Followed:
@@ -91,7 +92,7 @@ class Follower(abc.ABC, Generic[T]):
             if threading.current_thread() is not self._thread:
                 self._thread.join(PATIENCE_S)
                 if self._thread.is_alive():
-                    _say(f"{LATE}the end of its optimizer waits for it")
+                    _say(LATE + END_WAITS)
                     self._thread.join()
             self.turn = None
 
