@@ -92,6 +92,21 @@ class Refused(unittest.TestCase):
                 self.assertIn(f". {who}\n", said.getvalue())
                 self.assertEqual((in_place.called, own.adam_update.called), (kind is Stage2, kind is SuperOffload))
 
+    def test_where_another_rank_has_no_process_an_arena_stays_unless_it_has_a_log(self):
+        for speculates, opened in ((False, 1), (True, 2)):
+            ours = cpu_adam(ds_opt_adam=operator.CpuAdamOperator(unittest.mock.Mock()), state={})
+            with self.subTest(speculates=speculates), contextlib.ExitStack() as stack:
+                for name, value in (("all_ranks_can", False), ("_possible_mode", "exact"), ("_can_speculate", True),
+                                    ("unpin", None), ("finish", None)):
+                    stack.enter_context(unittest.mock.patch.object(attach, name, lambda *_, value=value: value))
+                stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+                made = stack.enter_context(unittest.mock.patch.object(attach, "FlatArena", wraps=attach.FlatArena))
+                attach.attach(Stage2(optimizer=ours, params_in_partition=[[]]), "exact", {"plan": support.plan()},
+                              speculates=speculates)
+                arena = ours.ds_opt_adam.arena
+                self.addCleanup(arena.close)
+                self.assertEqual((made.call_count, arena.mode, arena.speculation), (opened, "wait", None))
+
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):
         for name in fused.NEEDED[2] + layout.READERS[2] + layout.WRITERS[2]:
             zero = Stage2()

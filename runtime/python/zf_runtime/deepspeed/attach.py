@@ -41,10 +41,11 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
             partition.param.grad = None
         arena = _open(partitions, mode, options, state, speculates and _can_speculate(zero, mode, state))
         if mode == "exact" and not all_ranks_can(zero, True):
-            mode = _waiting("another rank has no optimizer process")
-            arena.close()
-            del arena  # its memory is free before the next one takes as much
-            arena = _open(partitions, mode, options, state, False)
+            mode = arena.mode = _waiting("another rank has no optimizer process")
+            if arena.speculation is not None:  # its log takes memory
+                arena.close()
+                del arena  # its memory is free before the next one takes as much
+                arena = _open(partitions, mode, options, state, False)
     except (Unsupported, ZfError) as reason:
         for partition in partitions:
             partition.param.grad = zeros_like(partition.param, zero)
