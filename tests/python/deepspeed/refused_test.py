@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import sys
 import types
 import unittest
 import unittest.mock
@@ -9,6 +10,8 @@ import unittest.mock
 import support
 
 torch = support.need("torch")
+import zf_runtime.deepspeed  # noqa: E402
+from zf_runtime import ZfError  # noqa: E402
 from zf_runtime.deepspeed import attach, fused, layout, local_step, operator  # noqa: E402
 
 
@@ -106,6 +109,12 @@ class Refused(unittest.TestCase):
                 arena = ours.ds_opt_adam.arena
                 self.addCleanup(arena.close)
                 self.assertEqual((made.call_count, arena.mode, arena.speculation), (opened, "wait", None))
+
+    def test_a_name_to_keep_partitions_under(self):
+        with unittest.mock.patch.dict(sys.modules, {"deepspeed": None}):
+            for keep, said in (("mine", "ZeRO's partitions are not kept"), (None, "DeepSpeed cannot be imported")):
+                with self.subTest(keep=keep), self.assertRaisesRegex(ZfError, said):
+                    zf_runtime.deepspeed.install(keep=keep)
 
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):
         for name in fused.NEEDED[2] + layout.READERS[2] + layout.WRITERS[2]:

@@ -57,7 +57,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     uninstall()
     if switched_off():
         return
-    if "keep" in runtime_options or os.environ.get("ZF_KEEP"):
+    if runtime_options.get("keep") or os.environ.get("ZF_KEEP"):
         raise ZfError("keep= or ZF_KEEP is set, and ZeRO's partitions are not kept if the trainer dies: leave it out "
                       "and use DeepSpeed's checkpoints")
     try:
