@@ -18,7 +18,7 @@ import os
 import threading
 import weakref
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable, NamedTuple
 
 import torch
@@ -32,7 +32,7 @@ from .arena import FlatArena, Noted, Slot, is_over
 from .beside import has_hooks, make_beside
 from .fused import has_part
 from .messages import say, say_once
-from .speculation import Span, begin_behind, scalars_of_next
+from .speculation import Span, begin_behind, calls_of_next
 from .waiting import wrap
 
 #: What is used beside what fused.py and layout.py name: of the optimizer, and of its coordinator.
@@ -279,12 +279,13 @@ def _begin_in_backward(zero: Any, arena: FlatArena, parts: dict[int, list[Part]]
     assert arena.speculation is not None
     arena.speculation.expect(spans.values())
 
-    def expected(span: Span) -> Scalars:
-        sub_group = of[span.param].sub_group
-        steps = [(partition, zero.optimizer.param_groups[zero.sub_group_to_group_id[number]])
-                 for number, partition in enumerate(zero.fp32_partitioned_groups_flat[:sub_group + 1])
-                 if arena.slot_of(partition) is not None]  # with a `ratio`, some are stepped on the GPU
-        return scalars_of_next(zero.optimizer, steps, unclipped(sub_group))
+    def expected() -> Iterator[tuple[int, Scalars]]:
+        stepped = [(number, partition, slot) for number, partition in enumerate(zero.fp32_partitioned_groups_flat)
+                   if (slot := arena.slot_of(partition)) is not None]  # with a `ratio`, some are stepped on the GPU
+        steps = ((partition, zero.optimizer.param_groups[zero.sub_group_to_group_id[number]])
+                 for number, partition, _ in stepped)
+        for (number, _, slot), call in zip(stepped, calls_of_next(zero.optimizer, steps)):
+            yield slot.index, call.scaled(unclipped(number))
 
     begin_behind(zero, arena, "_offload_grad_partition_at_boundary", lambda param: spans.get(param.ds_id), expected,
                  lambda span: persistent.keep(of[span.param].slot))

@@ -26,7 +26,7 @@ from .beside import has_hooks, make_beside
 from .messages import say_once
 from .publisher import Piece, Publication, Publisher
 from .ranges import Ranges, Weight
-from .speculation import Span, Speculation, begin_behind, scalars_of_next
+from .speculation import Span, Speculation, begin_behind, calls_of_next
 
 _PLACE = "copy_grads_in_partition", "async_inplace_copy_grad_to_fp32_buffer_from_gpu"
 SPECULATION_NEEDS = (*_PLACE, "is_gradient_accumulation_boundary", "grad_position", "params_in_partition")
@@ -77,21 +77,22 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
 def _begin_in_backward(zero: Any, arena: FlatArena, speculation: Speculation,
                        unclipped: Callable[[int], float]) -> None:
     """Lets steps begin when ZeRO has put gradients into the arena."""
-    partitions, spans, groups = zero.single_partition_of_fp32_groups, {}, {}
+    partitions, spans, slots = zero.single_partition_of_fp32_groups, {}, {}
     for group, partition in enumerate(partitions):
         slot = arena.slot_of(partition)
         if slot is None:
             continue
-        groups[slot.index] = group
+        slots[group] = slot
         for number in map(zero.get_param_id, zero.params_in_partition[group]):
             begin, elements = zero.grad_position[number][-2:]
             spans[number] = Span(number, slot.index, begin, begin + elements)
     speculation.expect(spans.values())
 
-    def expected(span: Span) -> Scalars:
-        group = groups[span.group]
-        steps = zip(partitions[:group + 1], zero.optimizer.param_groups)
-        return scalars_of_next(zero.optimizer, steps, unclipped(group))
+    def expected() -> Iterator[tuple[int, Scalars]]:
+        calls = calls_of_next(zero.optimizer, zip(partitions, zero.optimizer.param_groups))
+        for group, call in enumerate(calls):
+            if group in slots:
+                yield slots[group].index, call.scaled(unclipped(group))
 
     def span_of(param: Any) -> Span | None:
         return spans.get(zero.get_param_id(param)) if zero.is_gradient_accumulation_boundary() else None

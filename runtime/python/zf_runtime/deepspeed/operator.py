@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 
 import torch
@@ -91,14 +91,13 @@ class CpuAdamOperator:
             state.own_powers = call.powers
         return 0
 
-    def expected(self, optimizer_id: int, steps: Iterable[tuple[int, dict[str, Any]]]) -> local_step.Call:
-        """Returns the last of the calls that come next, in this order: numbers of steps, and their param_groups."""
+    def expected(self, optimizer_id: int, steps: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[local_step.Call]:
+        """Returns the calls that come next, in this order: numbers of steps, and their param_groups."""
         state, call = self._states[optimizer_id], None
         for step, group in steps:
             call = self._call(state, _whole(step), group["betas"], group["lr"], group["eps"], group["weight_decay"],
                               group["bias_correction"], call)
-        assert call is not None
-        return call
+            yield call
 
     @staticmethod
     def _call(state: local_step.OptimizerState, step: int, betas: tuple[float, float], lr: float, eps: float,

@@ -29,6 +29,7 @@ from ..native.runtime import Runtime
 from ..native.scalars import Scalars
 from ..optim.overlap.speculation import Begun
 from ..optim.tensors.streams import Event, device_of
+from .local_step import Call
 
 _MOST_CALLS = 64  # of one group in one step: see zf_submit_args
 
@@ -60,7 +61,7 @@ class Speculation(Begun):
 
     def _forget(self) -> None:
         self._left: dict[int, list[int]] = {}  # by group: how many elements of each chunk have none
-        self._expected: dict[int, Scalars | None] = {}  # by group: the factors if nothing is clipped
+        self._expected: dict[int, Scalars] = {}  # by group: the factors if nothing is clipped
         self._calls = [0] * len(self._chunk)
         self._square = 0.0  # the sum of squares of the gradients that have come
         self._is_refused = False
@@ -85,19 +86,19 @@ class Speculation(Begun):
         if span.param in self._seen:
             self.refuse()
 
-    def came(self, span: Span, norm: float | None, limit: float | None, expected: Callable[[], Scalars],
-             before_first: Callable[[], None], event: Event) -> None:
+    def came(self, span: Span, norm: float | None, limit: float | None,
+             expected: Callable[[], Iterable[tuple[int, Scalars]]], before_first: Callable[[], None],
+             event: Event) -> None:
         """Is called when a gradient is written. norm: its norm, None if that is not known. limit: a norm of all that is
-        clipped to less. expected(): the factors of the group's step if nothing is clipped. before_first() is called
-        before the first step of the group is begun. The gradient is there after the event."""
+        clipped to less. expected(): groups, with the factors of their steps if nothing is clipped. before_first() is
+        called before the first step of the group is begun. The gradient is there after the event."""
         if span.param in self._seen:
             return
+        if not self._seen:
+            with contextlib.suppress(Exception):  # such as for an infinite lr: step() raises it
+                self._expected.update(expected())  # one after the other: those that come before it stay
         self._seen.add(span.param)  # first: an interrupted call must not count its elements twice
         group = span.group
-        if group not in self._expected:
-            self._expected[group] = None
-            with contextlib.suppress(Exception):  # such as for an infinite lr: step() raises it
-                self._expected[group] = expected()
         if norm is not None:
             self._square += norm * norm
         if not math.isfinite(self._square) or (limit is not None and math.sqrt(self._square) > limit):
@@ -109,7 +110,7 @@ class Speculation(Begun):
             left[chunk] -= elements
             if left[chunk] == 0:
                 ready.append(chunk)
-        if not ready or not self._is_allowed or self._expected[group] is None:
+        if not ready or not self._is_allowed or group not in self._expected:
             return
         if group not in self._offered:
             self._offered.add(group)  # first: a signal handler in between takes back, and forbids what follows
@@ -164,7 +165,6 @@ class Speculation(Begun):
 
     def _speculate(self, group: int, begin: int, end: int) -> None:
         scalars = self._expected[group]
-        assert scalars is not None
         self._calls[group] += 1
         ticket = self._runtime.speculate(scalars, array("I", [group]), elements=(begin, end))
         self._begun[group] = scalars
@@ -184,7 +184,8 @@ class Speculation(Begun):
 
 
 def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span | None],
-                 expected: Callable[[Span], Scalars], before_first: Callable[[Span], None]) -> None:
+                 expected: Callable[[], Iterable[tuple[int, Scalars]]],
+                 before_first: Callable[[Span], None]) -> None:
     """Lets steps begin behind a function of a ZeRO optimizer that writes the gradient of a parameter. span_of(param) is
     None if the call writes none. For the others see Speculation.came()."""
     from deepspeed.accelerator import get_accelerator
@@ -201,20 +202,18 @@ def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span
         norm = zero.norm_for_param_grads[zero.get_param_id(param)]
         speculation.came(span, float(norm) if norm.device.type == "cpu" else None,
                          zero.clip_grad * zero.loss_scale if zero.clip_grad > 0 else None,
-                         functools.partial(expected, span), functools.partial(before_first, span),
-                         device.current().record())
+                         expected, functools.partial(before_first, span), device.current().record())
         return result
 
     setattr(zero, name, place_and_begin)
 
 
-def scalars_of_next(optimizer: Any, steps: Iterable[tuple[torch.Tensor, dict[str, Any]]], grad_scale: float) -> Scalars:
-    """Returns the factors that the last of these steps will have, of a DeepSpeedCPUAdam: partitions and their
-    param_groups, in the order in which they are stepped. The powers of beta depend on what is stepped before."""
+def calls_of_next(optimizer: Any, steps: Iterable[tuple[torch.Tensor, dict[str, Any]]]) -> Iterator[Call]:
+    """Returns the calls that a DeepSpeedCPUAdam will make for these steps: partitions and their param_groups, in the
+    order in which they are stepped. The powers of beta depend on what is stepped before."""
     numbered = ((optimizer.state[partition]["step"] + 1, group) for partition, group in steps)
-    call = optimizer.ds_opt_adam.expected(optimizer.opt_id, numbered)
-    scalars: Scalars = call.scaled(grad_scale)
-    return scalars
+    calls: Iterator[Call] = optimizer.ds_opt_adam.expected(optimizer.opt_id, numbered)
+    return calls
 
 
 def _runs(chunks: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
