@@ -115,15 +115,44 @@ class WholeFile(unittest.TestCase):
 
     def test_no_name_beside_it_is_opened_that_exists(self):
         (self.folder / "precious").write_text("precious")
-        (self.folder / ".file.tmp").symlink_to("precious")
-        whole_file.write_whole(self.file, "new")
-        self.assertEqual(self.names(), ["file", "precious"])
-        with mock.patch.object(whole_file.secrets, "token_hex", return_value="0"), \
-                mock.patch.object(whole_file, "_open_nameless", return_value=None):  # as on NFS
-            (self.folder / f".file.{os.getpid()}.0.tmp").symlink_to("precious")
-            with self.assertRaises(FileExistsError):
-                whole_file.write_whole(self.file, "new")
+        name = f".file.{os.getpid()}.0.tmp"
+        (self.folder / name).symlink_to("precious")
+        with mock.patch.object(whole_file.secrets, "token_hex", return_value="0"):
+            for open_nameless in (whole_file._open_nameless, lambda *_: None):  # as on NFS
+                with mock.patch.object(whole_file, "_open_nameless", open_nameless), \
+                        self.assertRaises(FileExistsError):
+                    whole_file.write_whole(self.file, "new")
+                self.assertEqual(self.names(), [name, "precious"])
         self.assertEqual((self.folder / "precious").read_text(), "precious")
+
+    def test_writers_at_one_time_do_not_meet(self):
+        """Not in the names beside their files, either, if these begin alike, or are one."""
+        begun = "n" * 120
+        replace = os.replace
+
+        def write_others(source, target):
+            with mock.patch.object(os, "replace", replace):
+                for name in (begun + "2", begun):
+                    whole_file.write_whole(self.folder / name, f"of {name}")
+            replace(source, target)
+
+        with mock.patch.object(os, "replace", write_others):
+            whole_file.write_whole(self.folder / begun, "last")
+        self.assertEqual({name: (self.folder / name).read_text() for name in self.names()},
+                         {begun: "last", begun + "2": f"of {begun}2"})
+
+    def test_where_no_file_can_get_a_name_it_is_written_again(self):
+        self.file.write_text("old")
+        self.file.chmod(0o640)
+        for error in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV):
+            with self.subTest(error=errno.errorcode[error]), \
+                    mock.patch.object(os, "link", side_effect=OSError(error, "as in a sandbox")):
+                whole_file.write_whole(self.file, f"{error}")
+            self.assertEqual((self.file.read_text(), self.names()), (f"{error}", ["file"]))
+            self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), 0o640)
+        with mock.patch.object(os, "link", side_effect=OSError(errno.EIO, "no")), self.assertRaises(OSError):
+            whole_file.write_whole(self.file, "new")
+        self.assertEqual((self.file.read_text(), self.names()), (f"{errno.EXDEV}", ["file"]))
 
     def test_the_mode_of_the_file_is_kept_and_that_of_a_new_one_follows_the_umask(self):
         self.addCleanup(os.umask, os.umask(0o077))

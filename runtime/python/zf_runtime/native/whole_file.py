@@ -11,6 +11,7 @@ import stat
 from typing import Callable
 
 _MOST_LINKS = 40
+_REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV)  # of linkat()
 
 
 def target_of(path: str | os.PathLike[str]) -> str:
@@ -54,30 +55,34 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
 
 def write_whole_by(path: str | os.PathLike[str], write: Callable[[str], object]) -> None:
     """Lets write(temporary) write a file: readers of the path find the old file or the whole new one, also after a
-    power cut. Raises OSError as target_of() does, and if it cannot be written. A writer that is killed leaves nothing
-    but, between the last two calls, the whole file as `.NAME.tmp`, which the next one replaces; where each file must
-    have a name, it leaves `.NAME.PID.HEX.tmp`."""
+    power cut. It is called again where the first file can get no name. Raises OSError as target_of() does, and if the
+    file cannot be written. A writer that is killed leaves `.NAME.PID.HEX.tmp` at most, and where files need no name
+    only between the last two calls."""
     target = target_of(path)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
     old = _passes_on(target)
     mode = 0o600 if old else 0o644
-    file = _open_nameless(folder, mode)
-    is_named = file is None
-    if file is None:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    try:
-        write(f"/proc/self/fd/{file}" if not is_named else temporary)
+    file, is_named = _open_nameless(folder, mode), False
+
+    def fill(opened: int, own: str) -> None:
+        write(own)
         if old:
-            _take_permissions(file, old)
-        os.fsync(file)
+            _take_permissions(opened, old)
+        os.fsync(opened)
+
+    try:
+        if file is not None:
+            fill(file, f"/proc/self/fd/{file}")
+            is_named = _give_name(file, temporary)
         if not is_named:
-            temporary = os.path.join(folder, f".{name[:100]}.tmp")
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            # Without src_dir_fd this is link(), which follows no link.
-            os.link(f"/proc/self/fd/{file}", temporary, src_dir_fd=file, follow_symlinks=True)
+            if file is not None:
+                os.close(file)  # first: there may be room for one
+            file = None
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
             is_named = True
+            fill(file, temporary)
+        assert file is not None
         try:
             os.replace(temporary, target)
         except OSError:  # NFS may answer ENOENT to what is done
@@ -89,7 +94,8 @@ def write_whole_by(path: str | os.PathLike[str], write: Callable[[str], object])
                 os.unlink(temporary)
         raise
     finally:
-        os.close(file)
+        if file is not None:
+            os.close(file)
     _sync_folder(folder)
 
 
@@ -103,6 +109,18 @@ def _open_nameless(folder: str, mode: int) -> int | None:
         return file
     os.close(file)
     return None
+
+
+def _give_name(file: int, name: str) -> bool:
+    """Gives a file without a name a new one. Returns False where that is refused, such as in a sandbox."""
+    try:
+        # Without src_dir_fd this is link(), which follows no link.
+        os.link(f"/proc/self/fd/{file}", name, src_dir_fd=file, follow_symlinks=True)
+    except OSError as error:
+        if error.errno not in _REFUSALS:
+            raise
+        return False
+    return True
 
 
 def _parts(path: str) -> list[str]:

@@ -83,7 +83,8 @@ class Save:
 
     def _write(self, staging: Staging) -> None:
         try:
-            whole_file.write_whole_by(self.path, lambda path: torch.save(staging.finish(), path))
+            state = staging.finish()
+            whole_file.write_whole_by(self.path, lambda path: torch.save(state, path))
         except BaseException as error:  # wait() raises it
             self._failure = error
 
