@@ -1,6 +1,8 @@
 """save_async() and DCP's async_save() have one moment between two steps, bit for bit, while the steps go on."""
 
+import contextlib
 import errno
+import gc
 import os
 import pathlib
 import random
@@ -50,6 +52,30 @@ class Job:
         """Returns copies of all there is."""
         self.optimizer.synchronize()
         return copied({"optimizer": self.optimizer.state_dict(), "model": self.model.state_dict()})
+
+
+class Uncopied(torch.Tensor):
+    def clone(self):
+        raise NotImplementedError
+
+
+@contextlib.contextmanager
+def stopped(optimizer):
+    """Stops the optimizer process meanwhile."""
+    worker = optimizer.runtime.stats().worker_pid
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(worker, signal.SIGCONT)
+
+
+def caught(call, *given, **named):
+    """Returns what a call raises, with its frames, which assertRaises() would clear."""
+    try:
+        return call(*given, **named)
+    except Exception as error:
+        return error
 
 
 def copied(value):
@@ -103,9 +129,7 @@ class Saves(unittest.TestCase):
         case.forget_compiled()
         job = Job("exact").train(0, 1)
         job.optimizer.synchronize()
-        worker = job.optimizer.runtime.stats().worker_pid
-        os.kill(worker, signal.SIGSTOP)
-        try:
+        with stopped(job.optimizer):
             job.train(1, 2)
             save = job.optimizer.save_async(self.path)
             with self.assertRaises(ZfTimeout):
@@ -113,8 +137,6 @@ class Saves(unittest.TestCase):
             self.assertFalse(save.done())
             with self.assertRaisesRegex(ZfBusy, "the save to .* is not done"):
                 job.optimizer.save_async(self.path)
-        finally:
-            os.kill(worker, signal.SIGCONT)
         save.wait()
         self.assertEqual(differing(torch.load(self.path), job.now()["optimizer"]), [])
         job.optimizer.close()
@@ -132,6 +154,32 @@ class Saves(unittest.TestCase):
             with self.assertRaisesRegex(OSError, "the disk is full"):
                 job.optimizer.close()
         self.assertIsNone(job.optimizer._engine.opened)
+
+    def test_a_save_may_follow_one_that_has_failed(self):
+        """However long the program keeps the exceptions, in the call, in the thread and in a stager's."""
+        self.addCleanup(gc.enable)
+        gc.disable()
+        job, kept = Job("exact").train(0, 1), []
+        gone = self.folder / "gone"
+        for begin in (1, 2):
+            gone.mkdir()
+            with stopped(job.optimizer):
+                save = job.optimizer.save_async(gone / "saved.pt", model=job.model)
+                gone.rmdir()
+            kept.append(caught(save.wait))
+            del save
+            kept.append(caught(job.optimizer.save_async, self.path, none=Uncopied()))
+            kept.append(caught(job.optimizer.stager().stage, {"none": Uncopied()}))
+            with unittest.mock.patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
+                kept.append(caught(job.optimizer.save_async, self.path))
+                kept.append(caught(job.optimizer.stager().stage, {"step": 1}))
+            with unittest.mock.patch.object(job.optimizer.runtime, "saved", side_effect=MemoryError()):
+                kept.append(caught(job.optimizer.stager().stage({"weight": job.model[0].weight}).result))
+            job.train(begin, begin + 1).optimizer.save_async(self.path).wait()
+            self.assertEqual(differing(torch.load(self.path), job.now()["optimizer"]), [])
+        self.assertEqual([type(each) for each in kept], 2 * [
+            FileNotFoundError, NotImplementedError, NotImplementedError, RuntimeError, RuntimeError, MemoryError])
+        job.optimizer.close()
 
     def test_no_room_is_told_and_changes_nothing(self):
         job = Job("exact").train(0, 1)

@@ -19,7 +19,7 @@ from .clips import Clips
 from .engine import Engine
 from .in_place.engine import InPlaceEngine
 from .overlap.kept import Kept, keep_name
-from .saving import Save, Staging, stager_of
+from .saving import Save, Staging, released_on_failure, stager_of
 from .tensors import clipping, formats
 
 if TYPE_CHECKING:
@@ -311,11 +311,12 @@ class AdamW(_OnHost, torch.optim.AdamW):
 
     def _stage(self, more: dict[str, Any]) -> Staging:
         held = self._engine.hold()
-        with torch._C.DisableTorchFunction():  # state_dict() of a module reads no values
-            more = {key: value.state_dict() if isinstance(value, torch.nn.Module) else value
-                    for key, value in more.items()}
-            own = self._engine.saved(torch.optim.Optimizer.state_dict(self))
-        return Staging(held, {"optimizer": own, **more} if more else own)
+        with released_on_failure(held):
+            with torch._C.DisableTorchFunction():  # state_dict() of a module reads no values
+                more = {key: value.state_dict() if isinstance(value, torch.nn.Module) else value
+                        for key, value in more.items()}
+                own = self._engine.saved(torch.optim.Optimizer.state_dict(self))
+            return Staging(held, {"optimizer": own, **more} if more else own)
 
     def synchronize(self) -> None:
         """Waits for the step that is under way and gives the parameters its values. Returns at once if there is none.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import os
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -21,21 +23,32 @@ if TYPE_CHECKING:
     from .overlap.held import Held
 
 
+@contextlib.contextmanager
+def released_on_failure(held: Held | None) -> Iterator[None]:
+    """Releases a copy if an exception comes, which keeps it as long as it lives."""
+    try:
+        yield
+    except BaseException:
+        if held is not None:
+            held.release()
+        raise
+
+
 class Staging:
     """Any structure of dicts, lists, tuples and tensors, as it is when this is made. Parameters, moments and masters
     that a process steps come from the copy that it makes; all other tensors are copied at once."""
 
     def __init__(self, held: Held | None, value: Any):
         """held: None if no process has anything of it."""
-        self._held = held
+        self.held = held
         self._copies: dict[tuple[Any, ...], Any] = {}  # a tensor that is there twice is copied once
         self._staged = self._walk(value, self._taken)
 
     def finish(self) -> Any:
         """Returns it when the copy is made. Call it once, in any thread: afterwards only the result holds the copy."""
-        if self._held is not None:
-            self._held.wait()
-        self._held, self._copies, staged = None, {}, self._staged
+        if self.held is not None:
+            self.held.wait()
+        self.held, self._copies, staged = None, {}, self._staged
         self._staged = None
         return self._walk(staged, lambda value: value.tensor if isinstance(value, _Later) else value)
 
@@ -54,7 +67,7 @@ class Staging:
         if not isinstance(value, torch.Tensor):
             return value
         with torch._C.DisableTorchFunction():  # no values are read
-            make = self._held.find(value) if self._held is not None else None
+            make = self.held.find(value) if self.held is not None else None
             key = layout(local_of(value)) if value.layout is torch.strided and value.numel() else None
         if key is None:
             return value.detach().clone()
@@ -78,15 +91,17 @@ class Save:
     def __init__(self, staging: Staging, path: str | os.PathLike[str]):
         self.path = path
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._write, args=(staging,), name=SAVER)
-        self._thread.start()
+        self._thread = _start(staging.held, self._write, staging, staging.held)
 
-    def _write(self, staging: Staging) -> None:
+    def _write(self, staging: Staging, held: Held | None) -> None:
         try:
             state = staging.finish()
             whole_file.write_whole_by(self.path, lambda path: torch.save(state, path))
         except BaseException as error:  # wait() raises it
             self._failure = error
+        finally:
+            if held is not None:
+                held.release()  # now: a failure, or a cycle, may keep its tensors
 
     def done(self) -> bool:
         """Returns whether wait() would return at once."""
@@ -102,8 +117,11 @@ class Save:
                 raise ZfTimeout(f"the save to {os.fspath(self.path)} is not done after {timeout} s", "ZF_TIMEOUT")
             self._thread.join(left)  # in pieces: Ctrl-C ends it
         failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # else the failure has this frame, and the frame the failure
 
 
 def stager_of(hold: Callable[[], Held | None]) -> Any:
@@ -122,7 +140,10 @@ def stager_of(hold: Callable[[], Held | None]) -> Any:
 
         def stage(self, state_dict: dict[str, Any]) -> Future[dict[str, Any]]:
             staged: Future[dict[str, Any]] = Future()
-            threading.Thread(target=_finish, args=(Staging(hold(), state_dict), staged), name=SAVER).start()
+            held = hold()
+            with released_on_failure(held):
+                staging = Staging(held, state_dict)
+            _start(held, _finish, staging, staged)
             return staged
 
         def synchronize_staging(self) -> None:
@@ -134,8 +155,21 @@ def stager_of(hold: Callable[[], Held | None]) -> Any:
     return Stager()
 
 
+def _start(held: Held | None, work: Callable[..., None], *given: Any) -> threading.Thread:
+    thread = threading.Thread(target=work, args=given, name=SAVER)
+    try:
+        thread.start()
+    except RuntimeError:  # there can be none; behind an interrupt there may be one that uses the copy
+        if held is not None:
+            held.release()
+        raise
+    return thread
+
+
 def _finish(staging: Staging, staged: Future[dict[str, Any]]) -> None:
     try:
-        staged.set_result(staging.finish())
+        with released_on_failure(staging.held):
+            state = staging.finish()
+        staged.set_result(state)
     except BaseException as error:
         staged.set_exception(error)

@@ -18,17 +18,21 @@ from .arena import Place
 
 
 class _Lease:
-    """Lets the next copy have the memory when nothing uses this one any more."""
+    """Lets the next copy have the memory, once: at the latest when nothing uses this one any more."""
 
     def __init__(self, runtime: Runtime):
-        self._runtime = runtime
+        self._runtime: Runtime | None = runtime
 
-    def __del__(self) -> None:
-        self._runtime.save_end()
+    def end(self) -> None:
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.save_end()
+
+    __del__ = end
 
 
 class Held:
-    """The copy, as long as this or a tensor of it lives."""
+    """The copy, as long as this or a tensor of it lives, or until release()."""
 
     def __init__(self, runtime: Runtime, places: Iterable[Place]):
         """Begins it, for the moment when all that is submitted is done. Raises ZfBusy if another one is held, and
@@ -45,6 +49,10 @@ class Held:
     def wait(self) -> None:
         """Waits until it is made."""
         self._runtime.save_wait()
+
+    def release(self) -> None:
+        """Ends it, also if an exception keeps this or a tensor of it: nothing may be read any more."""
+        self._lease.end()
 
     def find(self, tensor: Any) -> Callable[[], torch.Tensor] | None:
         """Returns what makes the copy of a parameter, a moment or a master, after wait(). None: it is none."""
