@@ -181,6 +181,20 @@ class Saves(unittest.TestCase):
             FileNotFoundError, NotImplementedError, NotImplementedError, RuntimeError, RuntimeError, MemoryError])
         job.optimizer.close()
 
+    def test_a_path_counts_from_the_folder_of_the_call(self):
+        """A link to a folder in it is followed before `..`."""
+        self.addCleanup(os.chdir, os.getcwd())
+        job = Job("exact").train(0, 1)
+        (self.folder / "there/deep").mkdir(parents=True)
+        (self.folder / "link").symlink_to("there/deep")
+        os.chdir(self.folder)
+        with stopped(job.optimizer):
+            save = job.optimizer.save_async("link/../saved.pt")
+            os.chdir("/")
+        save.wait()
+        self.assertEqual(len(torch.load(self.folder / "there/saved.pt")["state"]), 6)
+        job.optimizer.close()
+
     def test_no_room_is_told_and_changes_nothing(self):
         job = Job("exact").train(0, 1)
         with unittest.mock.patch.dict(os.environ, ZF_EXPORT_MIB="2"):

@@ -19,7 +19,7 @@ from .clips import Clips
 from .engine import Engine
 from .in_place.engine import InPlaceEngine
 from .overlap.kept import Kept, keep_name
-from .saving import Save, Staging, released_on_failure, stager_of
+from .saving import Save, Staging, absolute, released_on_failure, stager_of
 from .tensors import clipping, formats
 
 if TYPE_CHECKING:
@@ -298,9 +298,10 @@ class AdamW(_OnHost, torch.optim.AdamW):
         optimizer = self._itself()
         if optimizer._save is not None:
             if not optimizer._save.done():
-                raise ZfBusy(f"the save to {os.fspath(optimizer._save.path)} is not done: call its wait() first")
+                raise ZfBusy(f"the save to {optimizer._save.path} is not done: call its wait() first")
             optimizer._save.wait()
         whole_file.target_of(path)
+        path = absolute(path)
         save = optimizer._save = Save(optimizer._stage(more), path)
         return save
 

@@ -85,10 +85,16 @@ class _Later:
         return self._make()
 
 
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Returns a path that stays when the working folder changes. What comes before `..` may be a link, so it stays."""
+    path = os.fspath(path)
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
 class Save:
     """A file that is written beside training."""
 
-    def __init__(self, staging: Staging, path: str | os.PathLike[str]):
+    def __init__(self, staging: Staging, path: str):
         self.path = path
         self._failure: BaseException | None = None
         self._thread = _start(staging.held, self._write, staging, staging.held)
@@ -114,7 +120,7 @@ class Save:
         while self._thread.is_alive():
             left = 0.1 if end is None else min(0.1, end - time.monotonic())
             if left < 0:
-                raise ZfTimeout(f"the save to {os.fspath(self.path)} is not done after {timeout} s", "ZF_TIMEOUT")
+                raise ZfTimeout(f"the save to {self.path} is not done after {timeout} s", "ZF_TIMEOUT")
             self._thread.join(left)  # in pieces: Ctrl-C ends it
         failure, self._failure = self._failure, None
         try:
