@@ -9,6 +9,7 @@ import random
 import signal
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 import warnings
@@ -214,6 +215,17 @@ class Saves(unittest.TestCase):
         found = torch.load(self.path)
         self.assertEqual(found["one"].data_ptr(), found["other"].data_ptr())
         self.assertEqual(differing(found["views"][0], weight[0]) + differing(found["views"][1], weight.T), [])
+        job.optimizer.close()
+
+    def test_values_that_are_no_tensors_are_those_of_the_call(self):
+        job, seen, noted = Job("exact").train(0, 1), {1, 2}, types.SimpleNamespace(losses=[0.5])
+        with stopped(job.optimizer):
+            save = job.optimizer.save_async(self.path, seen=seen, nested=[noted, (noted, "text")])
+            seen.add(3), noted.losses.append(0.25)
+        save.wait()
+        found = torch.load(self.path, weights_only=False)
+        self.assertEqual((found["seen"], found["nested"][0].losses, found["nested"][1][1]), ({1, 2}, [0.5], "text"))
+        self.assertIs(found["nested"][0], found["nested"][1][0])
         job.optimizer.close()
 
     def test_dcp_saves_without_a_copy_of_its_own(self):

@@ -290,8 +290,8 @@ class AdamW(_OnHost, torch.optim.AdamW):
         """Begins to write a file beside training, with the state of now, between two steps, and returns. A step that is
         under way counts: call it behind step(), and nothing waits. torch.load() gives state_dict(), or if there is
         `more`, a dict of it and of `optimizer`; modules in it become their state_dict(). Copies of masters, moments and
-        parameters are made by the process, all others at once; in place that is all. A copy takes up to 12 bytes a
-        parameter, which are kept. wait() of what is returned waits for the file. close() does, too.
+        parameters are made by the process, all else is copied at once; in place that is all. A copy takes up to 12
+        bytes a parameter, which are kept. wait() of what is returned waits for the file. close() does, too.
 
         Raises ZfBusy if the last save is not done, what that has failed with if its wait() was not called, and ZfError
         if there is no room."""

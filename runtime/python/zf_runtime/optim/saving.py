@@ -36,19 +36,20 @@ def released_on_failure(held: Held | None) -> Iterator[None]:
 
 class Staging:
     """Any structure of dicts, lists, tuples and tensors, as it is when this is made. Parameters, moments and masters
-    that a process steps come from the copy that it makes; all other tensors are copied at once."""
+    that a process steps come from the copy that it makes; all else is copied at once."""
 
     def __init__(self, held: Held | None, value: Any):
         """held: None if no process has anything of it."""
         self.held = held
-        self._copies: dict[tuple[Any, ...], Any] = {}  # a tensor that is there twice is copied once
+        self._copies: dict[tuple[Any, ...], Any] = {}  # a tensor that is there twice is copied once, ...
+        self._others: dict[int, Any] = {}  # ... and so is any other object
         self._staged = self._walk(value, self._taken)
 
     def finish(self) -> Any:
         """Returns it when the copy is made. Call it once, in any thread: afterwards only the result holds the copy."""
         if self.held is not None:
             self.held.wait()
-        self.held, self._copies, staged = None, {}, self._staged
+        self.held, self._copies, self._others, staged = None, {}, {}, self._staged
         self._staged = None
         return self._walk(staged, lambda value: value.tensor if isinstance(value, _Later) else value)
 
@@ -65,7 +66,7 @@ class Staging:
 
     def _taken(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
-            return value
+            return copy.deepcopy(value, self._others)
         with torch._C.DisableTorchFunction():  # no values are read
             make = self.held.find(value) if self.held is not None else None
             key = layout(local_of(value)) if value.layout is torch.strided and value.numel() else None
