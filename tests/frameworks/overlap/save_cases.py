@@ -8,6 +8,7 @@ import pathlib
 import random
 import signal
 import tempfile
+import threading
 import time
 import types
 import unittest
@@ -60,15 +61,47 @@ class Uncopied(torch.Tensor):
         raise NotImplementedError
 
 
+def write_parameters(job):
+    with torch.no_grad():
+        job.model[0].weight.fill_(0.5)
+
+
+def replace_moments(job):
+    for entry in job.optimizer.state.values():
+        entry["exp_avg"] = torch.ones_like(entry["exp_avg"])
+
+
+def replace_and_save_at_once(job):
+    replace_moments(job)
+    job.optimizer.state_dict()
+
+
+def write_moments(job):
+    job.optimizer.synchronize()
+    for entry in job.optimizer.state.values():
+        entry["exp_avg"].fill_(1.0)
+
+
+def join(job):
+    new = torch.nn.Parameter(torch.ones(3))
+    job.optimizer.add_param_group({"params": [new]})
+    new.grad = torch.ones(3)
+    job.optimizer.step()
+
+
 @contextlib.contextmanager
-def stopped(optimizer):
-    """Stops the optimizer process meanwhile."""
+def stopped(optimizer, seconds=None):
+    """Stops the optimizer process meanwhile, for so many seconds at most."""
     worker = optimizer.runtime.stats().worker_pid
     os.kill(worker, signal.SIGSTOP)
+    goes_on = threading.Timer(seconds or 1e6, os.kill, (worker, signal.SIGCONT))
+    goes_on.start()
     try:
         yield
     finally:
-        os.kill(worker, signal.SIGCONT)
+        goes_on.cancel()
+        with contextlib.suppress(ProcessLookupError):  # another one follows when a parameter joins
+            os.kill(worker, signal.SIGCONT)
 
 
 def caught(call, *given, **named):
@@ -155,6 +188,25 @@ class Saves(unittest.TestCase):
             with self.assertRaisesRegex(OSError, "the disk is full"):
                 job.optimizer.close()
         self.assertIsNone(job.optimizer._engine.opened)
+
+    def test_what_is_written_behind_the_call_is_not_in_the_file(self):
+        """The copy is made later here: what writes waits for it."""
+        for state, dtype in KINDS[::3]:
+            other = Job("exact", state, dtype).train(0, MOMENT - 1)
+            loaded = other.now()["optimizer"]
+            other.optimizer.close()
+            for write in (write_parameters, replace_moments, replace_and_save_at_once, write_moments, join,
+                          lambda job, loaded=loaded: job.optimizer.load_state_dict(loaded)):
+                with self.subTest(state=state, dtype=dtype, write=write.__name__):
+                    job = Job("exact", state, dtype).train(0, MOMENT)
+                    expected = job.now()
+                    with stopped(job.optimizer, 0.1):
+                        save = job.optimizer.save_async(self.path, model=job.model)
+                        write(job)
+                        job.train(MOMENT, MOMENT + 1)
+                    save.wait()
+                    self.assertEqual(differing(torch.load(self.path), expected), [])
+                    job.optimizer.close()
 
     def test_a_save_may_follow_one_that_has_failed(self):
         """However long the program keeps the exceptions, in the call, in the thread and in a stager's."""

@@ -291,7 +291,9 @@ class AdamW(_OnHost, torch.optim.AdamW):
         under way counts: call it behind step(), and nothing waits. torch.load() gives state_dict(), or if there is
         `more`, a dict of it and of `optimizer`; modules in it become their state_dict(). Copies of masters, moments and
         parameters are made by the process, all else is copied at once; in place that is all. A copy takes up to 12
-        bytes a parameter, which are kept. wait() of what is returned waits for the file. close() does, too.
+        bytes a parameter, which are kept. wait() of what is returned waits for the file. close() does, too. What
+        next writes masters or moments waits for the copy; call synchronize() before you write to those of `state` in
+        place.
 
         Raises ZfBusy if the last save is not done, what that has failed with if its wait() was not called, and ZfError
         if there is no room."""

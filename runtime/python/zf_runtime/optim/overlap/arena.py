@@ -289,6 +289,7 @@ class Arena:
         self.keeps = options.get("keep") is not None
         self._is_overwritten = False
         self._ranks: ranks.Ranks | None = None  # that step as this one does
+        self._is_copied = False  # a copy may be under way, which a save has begun
         if self.keeps:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
             self._ranks = ranks.of_this_job(options["keep"])
@@ -383,9 +384,21 @@ class Arena:
         if self._ranks is not None:
             self._ranks.meet(self._steps + 1, skips=True)
 
+    def copying(self) -> None:
+        """Is called before a save begins a copy of masters and moments."""
+        self._is_copied = True
+
+    def wait_for_copy(self) -> None:
+        """Waits until the copy of a save is made, for which the process must find masters and moments as they were. No
+        step may be under way."""
+        if self._is_copied:
+            self.runtime.wait()
+            self._is_copied = False
+
     def overwrite(self) -> None:
         """Is called before masters or moments are written, which are whole again with the next step: until then nothing
-        is kept. Before the first step nothing is, either."""
+        is kept. Before the first step nothing is, either. Waits for the copy of a save."""
+        self.wait_for_copy()
         if self.keeps and not self._is_overwritten and bool(self.counts.any()):
             self.runtime.overwriting(True)
             self._is_overwritten = True
@@ -410,7 +423,8 @@ class Arena:
 
     def thin(self) -> None:
         """Gives memory back that nothing is lost with, and pins no memory any more. Moments stay, and masters of 16-bit
-        parameters."""
+        parameters. Waits for the copy of a save."""
+        self.wait_for_copy()
         if self.registration is not None:
             self.registration.release()
         for place in self.places:

@@ -30,7 +30,7 @@ from .kept import Kept
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads, are_seen
 from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
-from .state import Stated, any_edited, show, take_edits
+from .state import Stated, show
 from .timeline import Span, Timeline
 from .turn import Turn
 
@@ -94,7 +94,7 @@ class OverlapEngine(Stated):
         if before is not None:
             self._finish()
             stated = [place for place in before.arena.places if place.param in self._optimizer.state]
-            take_edits(stated, stated, self._optimizer.state)
+            self._take_edits(stated, stated)
             before.thin()
         others.settle(self, [param for param, _, _ in wanted])
         live = Opened(wanted, self._mode, self._options, self._devices, self._timeline, speculates=self._speculates)
@@ -197,10 +197,7 @@ class OverlapEngine(Stated):
         self._timeline.add("copy", self._turns + 1, -1, began, time.perf_counter_ns())
         self._wait_for_steps()  # late: the parameters are read out before the next step may change them
         began = time.perf_counter_ns()
-        if any_edited(places, self._optimizer.state):
-            self._take_back()
-            live.arena.overwrite()
-            take_edits(places, self._same(), self._optimizer.state)
+        self._take_edits(places, self._same())
         self._take_written(places)
         norm = None
         if limit is not None:
@@ -229,12 +226,14 @@ class OverlapEngine(Stated):
         is_split = any(place.is_split for place in live.arena.places)  # then state_dict() reads masters
         if is_split or not live.overlap.is_just_begun():  # else nothing can have been edited or written since
             self.settle()
+        live.arena.copying()  # first: an interrupt may come between
         return Held(live.arena.runtime, live.arena.places)
 
     def synchronize(self) -> None:
         if self.opened is not None:
-            self._require()
+            live = self._require()
             self._finish()
+            live.arena.wait_for_copy()
 
     def wait_for_process(self) -> None:
         """Waits until the process is idle, and keeps late what is late: for zf-tune record."""

@@ -33,6 +33,7 @@ class Stated:
     _require: Callable[[], Opened]
     _open: Callable[[Wanted], None]
     _finish: Callable[[], None]
+    _take_back: Callable[[], None]
     _take_written: Callable[[Iterable[Place]], None]
     _given: dict[str, Any] | None = None  # a state_dict that is being loaded
 
@@ -42,8 +43,18 @@ class Stated:
         self._require()
         self._finish()
         places = list(self._same())
-        take_edits(places, places, self._optimizer.state)
+        self._take_edits(places, places)
         self._take_written(places)
+
+    def _take_edits(self, places: Iterable[Place], every: Iterable[Place]) -> None:
+        """Takes what the program has done to `state`. If it has edited one of these places, every place is looked at:
+        one may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for
+        moments or masters of another shape than their parameter."""
+        state = self._optimizer.state
+        if any(_is_edited(place, state) for place in places):
+            self._take_back()
+            self._require().arena.overwrite()
+            take_entries([(place, state.get(place.param)) for place in every if _is_edited(place, state)], state)
 
     def _same(self) -> Iterator[Place]:
         """Yields the places of the parameters that are of the kind that they were."""
@@ -99,19 +110,6 @@ def show(place: Place, state: State) -> None:
     """Shows the memory of a parameter in `state`."""
     place.show()
     state[place.param] = dict(place.entry)  # the program may change its own
-
-
-def take_edits(places: Iterable[Place], every: Iterable[Place], state: State) -> None:
-    """Takes what the program has done to `state`. If it has edited one of these places, every place is looked at: one
-    may have the memory of another now. No step may be running. Raises ZfError, before anything is taken, for moments or
-    masters of another shape than their parameter."""
-    if any_edited(places, state):
-        take_entries([(place, state.get(place.param)) for place in every if _is_edited(place, state)], state)
-
-
-def any_edited(places: Iterable[Place], state: State) -> bool:
-    """Returns whether the program has edited what `state` shows of one of these places."""
-    return any(_is_edited(place, state) for place in places)
 
 
 def _is_edited(place: Place, state: State) -> bool:
