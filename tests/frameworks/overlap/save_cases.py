@@ -189,6 +189,23 @@ class Saves(unittest.TestCase):
                 job.optimizer.close()
         self.assertIsNone(job.optimizer._engine.opened)
 
+    def test_what_is_written_before_the_call_is_in_the_file(self):
+        """Also to a parameter without a gradient, behind a step of others that is under way."""
+        for mode in ("exact", "late"):
+            job = Job(mode).train(0, MOMENT)
+            job.optimizer.synchronize()
+            job.optimizer.zero_grad()
+            job.model[2](torch.ones(1, 200)).sum().backward()
+            with self.subTest(mode=mode), stopped(job.optimizer, 0.1):
+                write_parameters(job)
+                job.optimizer.step()
+                save = job.optimizer.save_async(self.path, model=job.model)
+                expected = job.now()
+                save.wait()
+                self.assertTrue((expected["model"]["0.weight"] == 0.5).all())
+                self.assertEqual(differing(torch.load(self.path), expected), [])
+            job.optimizer.close()
+
     def test_what_is_written_behind_the_call_is_not_in_the_file(self):
         """The copy is made later here: what writes waits for it."""
         for state, dtype in KINDS[::3]:

@@ -224,10 +224,17 @@ class OverlapEngine(Stated):
     def hold(self) -> Held:
         live = self._require()
         is_split = any(place.is_split for place in live.arena.places)  # then state_dict() reads masters
-        if is_split or not live.overlap.is_just_begun():  # else nothing can have been edited or written since
+        if is_split or not live.overlap.is_just_begun() or self._is_written_beside():
             self.settle()
         live.arena.copying()  # first: an interrupt may come between
         return Held(live.arena.runtime, live.arena.places)
+
+    def _is_written_beside(self) -> bool:
+        """Returns whether the program has written a parameter that the last step does not have: no step has taken that.
+        Those of a step that has just begun cannot have been written since."""
+        turn = self._require().overlap.turn
+        rest = [place for place in self._same() if turn is None or id(place) not in turn.share_of]
+        return any(differs for *_, differs in self._digests(rest))
 
     def synchronize(self) -> None:
         if self.opened is not None:
