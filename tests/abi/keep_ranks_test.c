@@ -84,7 +84,8 @@ static pid_t start_rank(struct job job, unsigned rank) {
   own_rank = rank;
   job.begins = stop_here;
   job.meets = meet;
-  run_steps(handle, &job, open_rank(&job, &handle), job.steps);
+  const uint64_t first = open_rank(&job, &handle);
+  run_steps(handle, &job, first, job.steps);
   meeting->digest[rank] = digest_of_state(handle, &job);
   if (meeting->stops_at[rank] != 0) raise(SIGKILL); /* it found nothing to do */
   while (meeting->is_hunted) pause();               /* a rank that had closed would have nothing kept */
