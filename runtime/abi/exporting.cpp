@@ -118,7 +118,7 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
     ticket = ticket_;
   }
   if (ticket == 0) return;
-  // Of this thread alone, on Linux; without it only the speed differs. Where steps wait for it, it does not.
+  // nice() is for this thread alone, on Linux. A thread that steps wait for stays as it is.
   if (!goes_in_rounds()) static_cast<void>(::nice(kNicer));
   std::exception_ptr failure;
   const auto await = [&](const std::function<bool()>& is_there) {

@@ -454,8 +454,10 @@ ZF_API zf_status zf_export_begin(zf_runtime* handle, const char* path);
  * Returns ZF_TIMEOUT if it is not there yet. If the export has failed, this returns once what zf_export_state
  * would return. It returns ZF_ERROR_SYSTEM also if memory ran out for the copy, and ZF_WORKER_DIED if the
  * optimizer died for good before the copy was made. By any thread, and after zf_end.
- * zf_close waits for the export, too, for at most zf_options.close_timeout_ms and the time of the write or
- * sync that is under way then. If the export is not done, zf_close gives it up and returns ZF_TIMEOUT. */
+ * If a step waits for the file, zf_end and zf_close give the export up after half of close_timeout_ms, and
+ * the step is finished. zf_close waits for the export, too, for at most zf_options.close_timeout_ms and the
+ * time of the write or sync that is under way then. If the export is not done, zf_close gives it up and
+ * returns ZF_TIMEOUT. */
 ZF_API zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms);
 
 /* Copies the state as zf_export_begin does, for a program that writes the copy itself. zf_save_wait waits

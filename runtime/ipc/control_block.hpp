@@ -282,7 +282,7 @@ struct ControlBlock {
   /// By the worker, and cleared with save_failed: how often a successor has begun that save again.
   std::atomic<std::uint32_t> save_resumptions;
   std::uint64_t image_bytes;  ///< by the trainer, at the start: of the image of the whole state
-  /// By the trainer, before it submits a save: the first bytes of the saved area are used, in a ring.
+  /// Bytes of the saved area that a save uses, as a ring. The trainer writes this before it submits a save.
   std::atomic<std::uint64_t> save_room;
   std::atomic<std::uint64_t> save_released;  ///< by the trainer: it has read the image up to this byte
 };
