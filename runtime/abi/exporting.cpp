@@ -151,7 +151,7 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
   if (failure) stop_saving(given_up, ticket, is_lost);
   file.reset();
   const std::lock_guard lock(mutex_);
-  failure_ = failure;
+  failure_ = std::move(failure);  // the thread that waits frees it
   is_running_ = false;
   ended_.notify_all();
 }
