@@ -414,6 +414,16 @@ zf_status zf_local_place(zf_local* handle, void* pointer, size_t bytes) {
   return zf::guarded([&] { zf::handle_of(handle).place(pointer, bytes); });
 }
 
+zf_status zf_call_each(void* (*get)(void* list, ptrdiff_t index), void* list, void* (*function)(void* object),
+                       void** results, size_t count) {
+  return zf::guarded([&] {
+    zf::required(get, "get");
+    zf::required(function, "function");
+    if (count != 0) zf::required(results, "results");
+    for (std::size_t i = 0; i < count; ++i) results[i] = function(get(list, static_cast<ptrdiff_t>(i)));
+  });
+}
+
 zf_status zf_local_stats(zf_local* handle, zf_local_statistics* statistics) {
   return zf::guarded([&] {
     const zf_local_statistics filled = zf::handle_of(handle).statistics();

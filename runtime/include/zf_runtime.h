@@ -680,6 +680,13 @@ ZF_API zf_status zf_local_read(zf_local* handle, zf_reading* readings, size_t co
  * to zf_local_statistics.memory_note, and is no error. */
 ZF_API zf_status zf_local_place(zf_local* handle, void* pointer, size_t bytes);
 
+/* For languages with objects: fills results[i] with function(get(list, i)), in the calling thread, so that
+ * one call finds what would take one for each object, such as where tensors are. Returns ZF_ERROR_USAGE for a
+ * null pointer (`list` may be one, and `results` of none), and ZF_ERROR_INTERNAL if a function throws; then
+ * results are partly filled. */
+ZF_API zf_status zf_call_each(void* (*get)(void* list, ptrdiff_t index), void* list,
+                              void* (*function)(void* object), void** results, size_t count);
+
 /* Fills *statistics, up to its struct_size. */
 ZF_API zf_status zf_local_stats(zf_local* handle, zf_local_statistics* statistics);
 

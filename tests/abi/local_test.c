@@ -706,6 +706,22 @@ static void divided_plan(void) {
   free((void*)(uintptr_t)optimizer);
 }
 
+static void* second_first(void* list, ptrdiff_t index) { return ((void**)list)[1 - index]; }
+static void* next_byte(void* object) { return (char*)object + 1; }
+
+static void each_object_is_asked_in_the_order_of_the_list(void) {
+  char objects[2];
+  void* list[2] = {&objects[0], &objects[1]};
+  void* results[2] = {NULL, NULL};
+  EXPECT(zf_call_each(second_first, list, next_byte, results, 2), ZF_OK);
+  CHECK(results[0] == &objects[1] + 1 && results[1] == &objects[0] + 1);
+  EXPECT(zf_call_each(second_first, NULL, next_byte, NULL, 0), ZF_OK);
+  EXPECT(zf_call_each(NULL, list, next_byte, results, 2), ZF_ERROR_USAGE);
+  expect_error("get is NULL");
+  EXPECT(zf_call_each(second_first, list, NULL, results, 2), ZF_ERROR_USAGE);
+  EXPECT(zf_call_each(second_first, list, next_byte, NULL, 2), ZF_ERROR_USAGE);
+}
+
 int main(void) {
   unsetenv("ZF_PLAN");
   unsetenv("ZF_BINDING");
@@ -723,5 +739,6 @@ int main(void) {
   children_of_a_busy_parent();
   place();
   divided_plan();
+  each_object_is_asked_in_the_order_of_the_list();
   return 0;
 }

@@ -172,6 +172,7 @@ FUNCTIONS = {
     "zf_local_read": (c_int32, [c_void_p, POINTER(Reading), c_size_t, c_uint32, c_uint32]),
     "zf_local_place": (c_int32, [c_void_p, c_void_p, c_size_t]),
     "zf_local_stats": (c_int32, [c_void_p, POINTER(LocalStatistics)]),
+    "zf_call_each": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t]),
     "zf_local_close": (c_int32, [c_void_p]),
 }
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 import threading
 import warnings
 from array import array
+from itertools import starmap
+from typing import Any
 
 from . import abi
 from .library import check, library
@@ -18,6 +21,8 @@ FEW_ELEMENTS = 256 * 1024
 
 # A zf_reading as words: array, elements, copy, type, sum_of_squares (a double), digest.
 READING_WORDS = ctypes.sizeof(abi.Reading) // 8
+
+_SCALARS = struct.Struct("=9fi2Q")  # zf_scalars
 
 # How a zf_local_step_args begins: what stands before its words.
 _STEP_SIZES = array("Q", bytes(abi.sized(
@@ -33,8 +38,12 @@ class Engine:
         self._opening = threading.RLock()  # a signal handler may step, too
         keeping = ctypes.PyDLL(library()._name)  # its calls keep the GIL
         abi.declare(keeping)
-        self._keeping, self._releasing = keeping.zf_local_step, library().zf_local_step
+        self._keeping, self._releasing = keeping["zf_local_step"], library()["zf_local_step"]
+        for call in self._keeping, self._releasing:  # of their own: these take the arguments' address
+            call.argtypes = ctypes.c_void_p, ctypes.c_void_p
         self._read_keeping, self._read_releasing = keeping.zf_local_read, library().zf_local_read
+        self._each = keeping.zf_call_each
+        self._get = ctypes.cast(ctypes.pythonapi.PyList_GetItem, ctypes.c_void_p)
 
     def step(self, tensors: array[int], scalars: list[Scalars], counters: array[int], elements: int,
              threads: int, ranges: array[int]) -> None:
@@ -43,12 +52,13 @@ class Engine:
         tensors: zf_tensor structs as words. scalars: the members of each zf_scalars. counters: for each tensor the
         address of its count. elements: of all tensors. threads: as many as torch computes with. ranges: zf_range
         structs as words."""
-        factors = (abi.Scalars * len(scalars))(*(abi.Scalars(*members) for members in scalars))
-        words = array("Q", (tensors.buffer_info()[0], len(counters), ctypes.addressof(factors), len(scalars),
-                            counters.buffer_info()[0], ranges.buffer_info()[0],
-                            len(ranges) // len(abi.Range._fields_)))  # as words: ctypes takes 5 us to cast them
+        # As words: ctypes takes 5 us to cast them, and 3 to make its structs.
+        factors = array("Q", b"".join(starmap(_packed, scalars)))
+        arguments = _STEP_SIZES + array("Q", (
+            tensors.buffer_info()[0], len(counters), factors.buffer_info()[0], len(scalars), counters.buffer_info()[0],
+            ranges.buffer_info()[0], len(ranges) // len(abi.Range._fields_)))
         call = self._keeping if elements < FEW_ELEMENTS else self._releasing
-        check(call(self._handle(threads), ctypes.byref(abi.LocalStepArgs.from_buffer(_STEP_SIZES + words))))
+        check(call(self._handle(threads), arguments.buffer_info()[0]))
 
     def read(self, readings: array[int], *, norm: bool = False, digest: bool = False, alone: bool = False,
              threads: int | None = None) -> None:
@@ -68,6 +78,13 @@ class Engine:
         """Gives memory that is not touched yet the plan's nodes and huge pages, as far as the machine lets it. In
         bytes."""
         check(library().zf_local_place(self._handle(torch_threads()), address, size))
+
+    def call_each(self, function: int, objects: list[Any]) -> array[int]:
+        """Returns what a C function of an object, which is at this address, returns for each. It must not raise a
+        Python exception."""
+        found = array("Q", bytes(8 * len(objects)))
+        check(self._each(self._get, id(objects), function, found.buffer_info()[0], len(objects)))
+        return found
 
     def statistics(self) -> abi.LocalStatistics:
         """Returns which threads step, with which instructions, and how often they did."""
@@ -94,6 +111,14 @@ class Engine:
         if note and not self._handles:
             warnings.warn(f"zf_runtime: {note}", stacklevel=2)
         return handle
+
+
+def _packed(*members: float) -> bytes:
+    """Returns a zf_scalars."""
+    try:
+        return _SCALARS.pack(*members)
+    except OverflowError:  # what fp32 does not hold is infinite there
+        return bytes(abi.Scalars(*members))
 
 
 def sums_of(readings: array[int]) -> list[float]:

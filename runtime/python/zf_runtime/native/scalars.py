@@ -73,7 +73,8 @@ def scalars(group: dict[str, Any], count: float, decoupled: bool, grad_scale: fl
     decay, scale = float(group["weight_decay"]), -grad_scale if group["maximize"] else grad_scale
     corrected = group.get("bias_correction", True)
     eps = float(group["eps"])
-    need_finite(lr=lr, beta1=beta1, beta2=beta2, weight_decay=decay, eps=eps)
+    if not math.isfinite(lr + beta1 + beta2 + decay + eps):
+        need_finite(lr=lr, beta1=beta1, beta2=beta2, weight_decay=decay, eps=eps)
     bias1 = 1 - beta1 ** count if corrected else 1.0
     bias2 = 1 - beta2 ** count if corrected else 1.0
     if bias1 == 0 or bias2 <= 0:

@@ -26,7 +26,7 @@ from ..tensors.eligibility import (
     refuse_sparse,
     unsteppable,
 )
-from .columns import Columns, plain
+from .columns import Columns, plain, same
 from .parts import Counts, Parts, can_be_raised
 from .torch_fallback import has_master
 
@@ -44,7 +44,6 @@ class Roster:
         self.group_of = [number for number, length in enumerate(self.lengths) for _ in range(length)]
         self.flags = list(map(_flags, groups))
         self.keys, self.states = list(state), list(state.values())
-        self.key_ids, self.state_ids = list(map(id, self.keys)), list(map(id, self.states))
         self.fast: Columns | None = None
         self.suspects: set[int] = set()  # no longer looked at in columns
         first = dict(zip(reversed(self.ids), reversed(range(len(self.ids)))))
@@ -53,10 +52,9 @@ class Roster:
 
     def holds(self, groups: list[dict[str, Any]], state: Any) -> bool:
         """Returns whether the same parameters stand in the same lists, with the same dicts as their states."""
-        return (self.state is state and list(map(id, state.values())) == self.state_ids
-                and list(map(id, state)) == self.key_ids
+        return (self.state is state and same(state.values(), self.states) and same(state, self.keys)
                 and [len(group["params"]) for group in groups] == self.lengths
-                and list(map(id, chain.from_iterable(group["params"] for group in groups))) == self.ids
+                and same(list(chain.from_iterable(group["params"] for group in groups)), self.params)
                 and list(map(_flags, groups)) == self.flags)
 
     def same_lists(self, other: Roster) -> bool:
