@@ -32,8 +32,12 @@ class Forms(unittest.TestCase):
     def setUp(self):
         self.tensors = [torch.ones(4, 6), torch.ones(()), torch.ones(4, 6)]
 
+    def in_all_ways(self):
+        """Yields a Form made with the guards, one without, and one of a first look."""
+        yield from self.in_both_ways()
+        yield columns.Form(self.tensors, first=True), "first"
+
     def in_both_ways(self):
-        """Yields a Form made with the guards, and one without."""
         with_guards = columns.Form(self.tensors)
         self.assertTrue(with_guards._checks, "this torch has no guards")
         yield with_guards, "with guards"
@@ -41,7 +45,7 @@ class Forms(unittest.TestCase):
             yield columns.Form(self.tensors), "without guards"
 
     def test_the_same_kind_elsewhere_in_memory_is_the_same(self):
-        for one, way in self.in_both_ways():
+        for one, way in self.in_all_ways():
             with self.subTest(way):
                 self.assertIsNotNone(one.plain(self.tensors))
                 self.assertIsNotNone(one.plain([tensor.clone() for tensor in self.tensors]))
@@ -60,16 +64,28 @@ class Forms(unittest.TestCase):
                             self.assertIsNotNone(one.plain(self.tensors))
 
     def test_every_other_kind_is_seen(self):
-        for one, way in self.in_both_ways():
+        for one, way in self.in_all_ways():
             for name, change in CHANGES.items():
                 with self.subTest(f"{way}: {name}"):
                     self.assertIsNone(one.plain([*self.tensors[:2], change(self.tensors[2])]))
 
     def test_one_more_or_less_is_seen(self):
-        for one, way in self.in_both_ways():
+        for one, way in self.in_all_ways():
             with self.subTest(way):
                 self.assertIsNone(one.plain(self.tensors[:2]))
                 self.assertIsNone(one.plain([*self.tensors, self.tensors[0]]))
+
+    def test_a_job_that_alternates_is_looked_at_one_by_one_twice(self):
+        params = [torch.nn.Parameter(torch.ones(3)) for _ in range(3)]
+        optimizer = zf_runtime.AdamW(params)
+        with mock.patch.object(tensor_list.TensorList, "_look_one_by_one", autospec=True,
+                               side_effect=tensor_list.TensorList._look_one_by_one) as look:
+            for step in range(8):
+                for number, param in enumerate(params):
+                    param.grad = torch.ones(3) if step % 4 < 2 or number > 0 else None
+                with torch.autocast("cpu", enabled=step % 2 == 1), torch.set_grad_enabled(step % 3 > 0):
+                    optimizer.step()
+        self.assertEqual(look.call_count, 2)
 
     def test_a_torch_without_guards_is_asked_one_by_one(self):
         for broken in (TypeError, ImportError):

@@ -5,6 +5,7 @@ data_ptr() take 1.9 (torch 2.13, AMD EPYC)."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from array import array
@@ -29,13 +30,15 @@ class Form:
     """What tensors are, one by one: class, element type, device, layout, shape, strides; of DTensors also what their
     shards are, and on which mesh they are placed how. Not where they lie, and not whether autograd follows them."""
 
-    def __init__(self, tensors: Sequence[Any]):
+    def __init__(self, tensors: Sequence[Any], first: bool = False):
+        """first: only torch's guards look at them, in the modes of autograd and autocast that are on now. It is for a
+        first look, which then takes 1 us less for each tensor, and may be the only one."""
         self._classes = list(map(type, tensors))
         self._sharded = [at for at, tensor in enumerate(tensors) if is_sharded(tensor)]
         sharded = [tensors[at] for at in self._sharded]
         self._placings = list(map(_placing, sharded))
-        self._described = described(tensors)
         self._checks = guards([*tensors, *map(_shard, sharded)])  # the last one first
+        self._described = None if first and self._checks else described(tensors)
 
     def plain(self, tensors: Sequence[Any]) -> Sequence[Any] | None:
         """Returns the tensors, with the shards of DTensors in their places. Returns None if these are not what the
@@ -56,7 +59,7 @@ class Form:
         """seen: the tensors, and the shards."""
         if any(check(*seen) for check in self._checks):
             return True
-        if described(tensors) != self._described:
+        if self._described is None or described(tensors) != self._described:
             return False
         self._checks = (guards(seen) + self._checks)[:_MODES]
         return True
@@ -94,24 +97,25 @@ class Columns:
     """What was found of the regular parameters: tensors without a subclass, of fp32, bf16 and fp16, with gradients
     and moments of the same strides; and DTensors with shards that are such tensors."""
 
-    def __init__(self, parts: Parts, states: list[dict[str, Any]], before: Columns | None):
-        """before: the former columns; their parts are among these."""
+    def __init__(self, parts: Parts, states: list[dict[str, Any]], before: Columns | None, first: bool):
+        """before: the former columns; their parts are among these. first: as for a Form."""
         self.parts, self.states = parts, states
         self._values = list(chain.from_iterable(map(dict.values, states)))
         self._keys = list(chain.from_iterable(states))
         self._halves = [at for at, param in enumerate(parts.params) if param.dtype is not torch.float32]
         moments = [state[name] for name in ("exp_avg", "exp_avg_sq") for state in states]
         masters = [states[at]["low" if "low" in states[at] else "master"] for at in self._halves]
-        self._kept, self._form = moments + masters, Form(moments + masters)
+        self._kept, self._form = moments + masters, Form(moments + masters, first)
         self._places: array[int] = self._where() or array("Q")
-        self._params = Form(parts.params)
+        self._params = Form(parts.params, first)
         grads = list(map(_grad, parts.params))
-        known = {} if before is None else before._grads
-        self._grads: dict[int, tuple[Any, ...]] = {  # what gradients of these are, by the parameter's index
-            index: known[index] if grad is None else form
-            for index, grad, form in zip(parts.index, grads, described(grads))}
+        self._grads: dict[int, tuple[Any, ...] | None] = {}  # what gradients of these are, by the parameter's index
+        if not first:
+            known = {} if before is None else before._grads
+            self._grads = {index: known.get(index) if grad is None else form
+                           for index, grad, form in zip(parts.index, grads, described(grads))}
         mask = [grad is not None for grad in grads]
-        self._live = _Live(parts, mask, list(compress(grads, mask)))
+        self._live = _Live(parts, mask, list(compress(grads, mask)), first)
 
     def now(self) -> Parts | None:
         """Returns the parts of this step: those that have a gradient. Returns None if anything has changed its kind or
@@ -149,7 +153,7 @@ class Columns:
             grads = list(compress(grads, mask))
         plain = self._live.form.plain(grads) if mask == self._live.mask else None
         if plain is None and described(grads) == list(compress(self._grads.values(), mask)):
-            self._live = _Live(self.parts, mask, grads)
+            self._live = _Live(self.parts, mask, grads, first=False)
             plain = self._live.form.plain(grads)
         return plain
 
@@ -157,8 +161,8 @@ class Columns:
 class _Live:
     """Those of the regular parameters that have a gradient."""
 
-    def __init__(self, parts: Parts, mask: list[bool], grads: list[Any]):
-        self.mask, self.form = mask, Form(grads)
+    def __init__(self, parts: Parts, mask: list[bool], grads: list[Any], first: bool):
+        self.mask, self.form = mask, Form(grads, first)
         self.has_all = all(mask)
         self._parts = parts if self.has_all else parts.chosen(compress(range(len(mask)), mask))
 
@@ -190,7 +194,9 @@ def _pointers(tensors: Sequence[Any]) -> array[int]:
 def _where_is() -> int | None:
     """Returns the address of the C function that torch.compile's code asks where a tensor is, or None if this torch has
     none. It takes 17 ns, and data_ptr() 80 (torch 2.13, AMD EPYC)."""
-    found = getattr(torch._C._dynamo.guards, "_torchinductor_pyobject_tensor_data_ptr", None)
+    found = None
+    with contextlib.suppress(AttributeError):
+        found = torch._C._dynamo.guards._torchinductor_pyobject_tensor_data_ptr
     probe = torch.empty(1, device="cpu")
     works = isinstance(found, int) and local_calls.engine().call_each(found, [probe])[0] == probe.data_ptr()
     return found if works else None

@@ -45,6 +45,7 @@ class Roster:
         self.flags = list(map(_flags, groups))
         self.keys, self.states = list(state), list(state.values())
         self.fast: Columns | None = None
+        self.is_first = True  # these parameters are looked at for the first time
         self.suspects: set[int] = set()  # no longer looked at in columns
         first = dict(zip(reversed(self.ids), reversed(range(len(self.ids)))))
         self.repeated = {index for index, key in enumerate(self.ids) if first[key] != index}
@@ -64,7 +65,7 @@ class Roster:
     def again(self, groups: list[dict[str, Any]]) -> Roster:
         """Returns a roster of which all parameters are looked at one by one."""
         roster = Roster(groups, self.state)
-        roster.suspects = self.suspects
+        roster.suspects, roster.is_first = self.suspects, self.fast is None
         return roster
 
 
@@ -295,5 +296,5 @@ def _settled(groups: list[dict[str, Any]], roster: Roster, news: Parts, known: l
     settled.suspects = roster.suspects | set(live) - regular
     settled.slow = [index for index in settled.slow if index not in regular]
     if parts.index:
-        settled.fast = Columns(parts, [roster.state[param] for param in parts.params], roster.fast)
+        settled.fast = Columns(parts, [roster.state[param] for param in parts.params], roster.fast, roster.is_first)
     return settled
