@@ -17,7 +17,6 @@ from ..tensors import formats
 from ..tensors.eligibility import (
     TYPES,
     guards,
-    have_memory,
     is_sharded,
     laid_as,
     placed,
@@ -30,6 +29,7 @@ from .columns import Columns, plain, same
 from .parts import Counts, Parts, can_be_raised
 from .torch_fallback import has_master
 
+ALIGNED = 4  # bytes: what lies otherwise is looked at more closely
 PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole
 
 
@@ -75,8 +75,9 @@ class TensorList:
     def __init__(self) -> None:
         self.counts = Counts()
         self._roster: Roster | None = None
-        # What finds so many tensors for a parameter of this shape to be of the kind of earlier ones.
-        self._taken: dict[tuple[int, torch.Size], Callable[..., bool]] = {}
+        # What finds so many tensors for a parameter of this shape to be of the kind of earlier ones, and whether these
+        # were regular.
+        self._taken: dict[tuple[int, torch.Size], tuple[Callable[..., bool], bool]] = {}
 
     def gather(self, groups: list[dict[str, Any]], state: Any) -> tuple[Parts, list[tuple[int, str]], Roster]:
         """Returns what the engine steps, and the indices of the parameters that torch steps, each with the reason.
@@ -205,14 +206,17 @@ class TensorList:
             moments.append(state["low" if formats.is_split(param, group) else "master"])
         tensors = [param, param.grad, *moments]
         kind = len(tensors), param.shape
-        taken = self._taken.get(kind)
-        if taken is None or not taken(*tensors) or not have_memory(tensors):
-            reason, tensors = _plain_and_laid(param, moments)
+        taken, regular = self._taken.get(kind, (None, False))
+        places = _pointers(tensors) if taken is not None and taken(*tensors) else []
+        if not places or not all(places) or any(place % ALIGNED for place in places):
+            reason, found = _plain_and_laid(param, moments)
             if reason:
                 return reason, False
-            if not is_sharded(param) and all(map(operator.is_, tensors, [param, param.grad, *moments])):
-                self._taken.update((kind, check) for check in guards(tensors))
-        p, g, m, v = tensors[:4]
+            regular = _is_regular(param, found, moments)
+            if not is_sharded(param) and all(map(operator.is_, tensors, found)):
+                self._taken.update((kind, (check, regular)) for check in guards(found))
+            tensors, places = found, _pointers(found)
+        p, g = tensors[:2]
         count = state["step"]
         half = p.dtype is not torch.float32
         parts.index.append(index)
@@ -228,18 +232,28 @@ class TensorList:
         parts.counts.append(count)
         first, ranges = formats.numbers(param, state["first_element"]) if "first_element" in state else (0, ())
         parts.ranges.append(ranges)
-        for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, g.data_ptr()),
-                              (parts.m, m.data_ptr()), (parts.v, v.data_ptr()),
-                              (parts.p, (tensors[4] if half else p).data_ptr()),
-                              (parts.copy, p.data_ptr() if half else 0), (parts.count, count.data_ptr())):
+        for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, places[1]),
+                              (parts.m, places[2]), (parts.v, places[3]), (parts.p, places[4 if half else 0]),
+                              (parts.copy, places[0] if half else 0), (parts.count, count.data_ptr())):
             column.append(value)
-        return "", (p is plain(param) and type(g) is torch.Tensor and g is plain(param.grad)
-                    and all(t is plain(moment) for t, moment in zip(tensors[2:], moments))
-                    and (p.is_contiguous() or all(t.stride() == p.stride() for t in (g, m, v))))
+        return "", regular
 
     def _slot(self, count: Any) -> int:
         slot = self.counts.slot(count)
         return slot if slot >= 0 and self.counts.home(slot) == count.data_ptr() else -1
+
+
+def _pointers(tensors: list[Any]) -> list[int]:
+    return list(map(torch.Tensor.data_ptr, tensors))
+
+
+def _is_regular(param: Any, tensors: list[Any], moments: list[Any]) -> bool:
+    """Returns whether these can be looked at in columns: the tensors themselves, or their shards, with equal strides.
+    tensors: what _plain_and_laid() has returned."""
+    p, g, m, v = tensors[:4]
+    return (p is plain(param) and type(g) is torch.Tensor and g is plain(param.grad)
+            and all(t is plain(moment) for t, moment in zip(tensors[2:], moments))
+            and bool(p.is_contiguous() or all(t.stride() == p.stride() for t in (g, m, v))))
 
 
 def _plain_and_laid(param: Any, moments: list[Any]) -> tuple[str, list[Any]]:
