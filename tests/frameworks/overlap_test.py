@@ -62,7 +62,7 @@ class Overlap(FrameworkTest):
         self.run_cases("save_cases")
 
     def test_ranks_come_back_at_one_step(self):
-        """Costs 10 s: two ranks that skip a step together or not."""
+        """Costs 40 s: two ranks that skip a step together or not, and a kill of one under torchrun."""
         self.run_cases("keep_rank_cases")
 
     def test_with_steps_that_begin_in_backward_nothing_else_changes(self):
@@ -110,6 +110,10 @@ class Overlap(FrameworkTest):
     def test_700_kills_of_trainers_change_no_bit(self):
         """Costs 300 s."""
         self.run_cases("keep_cases.Keep.test_kills_of_the_trainer_change_no_bit", timeout=3500, ZF_KILLS="100")
+
+    def test_40_kills_of_a_rank_of_two_change_no_bit(self):
+        """Costs 700 s: DDP and FSDP2, waiting and exact."""
+        self.run_cases("keep_rank_cases.Restarted", timeout=3500, ZF_KILLS="10")
 
     def test_2000_interrupts_and_all_lines(self):
         """The short form is the one above."""

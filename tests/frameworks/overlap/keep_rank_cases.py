@@ -4,6 +4,7 @@ import datetime
 import os
 import pathlib
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from zf_runtime.optim.overlap.ranks import Found, goes, timeout_of_program
 
 JOB = pathlib.Path(__file__).resolve().parents[1] / "jobs/kept_ranks.py"
 FOLDER = f"/dev/shm/zf-keep-rank-cases-{os.getpid()}"
+KILLS = int(os.environ.get("ZF_KILLS", "1"))  # for each way of training
 
 
 class OneStep(unittest.TestCase):
@@ -134,30 +136,36 @@ class Timeouts(unittest.TestCase):
                 self.assertEqual(timeout_of_program(), wanted)
 
 
-@unittest.skipUnless(os.environ.get("ZF_TEST_LONG"), "set ZF_TEST_LONG: two starts of torchrun")
-class TwoRanks(unittest.TestCase):
-    def run_job(self, *dies):
+class Restarted(unittest.TestCase):
+    def run_job(self, *words):
         """Returns the digest of a job's results, and what it has said."""
         with tempfile.TemporaryDirectory() as folder:
             output = pathlib.Path(folder, "digest")
             # Else torch's gloo finds the addresses of the dead.
             ran = subprocess.run(
                 [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
-                 "--monitor-interval", "0.1", "--max-restarts", "10", str(JOB), str(output), *dies],
+                 "--monitor-interval", "0.1", "--max-restarts", "10", str(JOB), *words[:2], str(output), *words[2:]],
                 capture_output=True, text=True, timeout=200, check=False,
                 env={**os.environ, "ZF_KEEP_FOLDER": FOLDER, "ZF_PLAN": support.plan("--ranks", "2"),
                      "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
             self.assertEqual(ran.returncode, 0, ran.stderr[-2000:])
             return output.read_text(), ran.stdout
 
-    def test_a_rank_of_two_that_dies_changes_no_bit(self):
-        wanted, _ = self.run_job()
-        step = random.Random().randrange(1, 20)
-        got, said = self.run_job(f"{random.randrange(2)}:{step}")
-        self.assertEqual(got, wanted)
-        for rank in (0, 1):
-            self.assertRegex(said, rf"rank {rank} begins behind step ({step}|{step + 1})\b")
-        self.assertFalse(os.path.exists(FOLDER))
+    def test_a_rank_of_two_that_is_killed_changes_no_bit(self):
+        """Under torchrun, which starts both again."""
+        ways = [("fsdp", "exact"), ("fsdp", "off"), ("ddp", "exact"), ("ddp", "off")]
+        for way in ways if KILLS > 1 else ways[:1]:
+            wanted, _ = self.run_job(*way)
+            for _ in range(KILLS):
+                dies = f"{random.randrange(2)}:{random.uniform(0, 0.1):.4f}"
+                with self.subTest(way=way, dies=dies):
+                    got, said = self.run_job(*way, dies)
+                    self.assertEqual(got, wanted)
+                    begins = re.findall(r"rank \d begins behind step (\d+)", said)
+                    print(way, dies, begins)
+                    self.assertEqual((begins[:2], len(begins)), (["0", "0"], 4))
+                    self.assertTrue(begins[2] == begins[3] != "0", begins)
+                    self.assertFalse(os.path.exists(FOLDER))
 
 
 if __name__ == "__main__":
