@@ -35,6 +35,8 @@ class Command(unittest.TestCase):
                               (["--late", "--speculate", "train.py"], "--speculate needs --exact"),
                               (["--speculate", "--exact"], "no script is named"),
                               (["--state", "bf16", "-m"], "no module is named"),
+                              (["--keep", "run7", "--exact"], "no script is named"),
+                              (["--keep=run7", "--late", "train.py"], "--keep and --late exclude each other"),
                               (["absent.py"], "there is no script 'absent.py'")):
             with self.subTest(words=words):
                 lines = self.run_command(*words, code=2).stderr.splitlines()

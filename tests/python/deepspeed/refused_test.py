@@ -12,7 +12,7 @@ import support
 torch = support.need("torch")
 import zf_runtime.deepspeed  # noqa: E402
 from zf_runtime import ZfError  # noqa: E402
-from zf_runtime.deepspeed import attach, fused, layout, local_step, operator  # noqa: E402
+from zf_runtime.deepspeed import attach, fused, keeping, layout, local_step, operator  # noqa: E402
 
 
 class Stage2:
@@ -110,11 +110,48 @@ class Refused(unittest.TestCase):
                 self.addCleanup(arena.close)
                 self.assertEqual((made.call_count, arena.mode, arena.speculation), (opened, "wait", None))
 
-    def test_a_name_to_keep_partitions_under(self):
-        with unittest.mock.patch.dict(sys.modules, {"deepspeed": None}):
-            for keep, said in (("mine", "ZeRO's partitions are not kept"), (None, "DeepSpeed cannot be imported")):
-                with self.subTest(keep=keep), self.assertRaisesRegex(ZfError, said):
-                    zf_runtime.deepspeed.install(keep=keep)
+    def test_what_cannot_be_kept_is_refused_before_deepspeed_is_changed(self):
+        for options, kind, said in (({"mode": "late", "keep": "mine"}, ZfError, "one step older than what is kept"),
+                                    ({"keep_s": 5}, ValueError, "keep_s or note_bytes is given without keep"),
+                                    ({"keep": "mine"}, ZfError, "DeepSpeed cannot be imported")):
+            with (self.subTest(options), unittest.mock.patch.dict(sys.modules, {"deepspeed": None}),
+                  self.assertRaisesRegex(kind, said)):
+                zf_runtime.deepspeed.install(**options)
+        with unittest.mock.patch.dict("os.environ", ZF_KEEP="ours"), self.assertRaisesRegex(ZfError, "keep='ours'"):
+            zf_runtime.deepspeed.install("late")
+
+    def test_partitions_that_cannot_be_kept_are_refused_in_all_ranks(self):
+        on_nvme = {"fp32_partitioned_groups_flat": [torch.zeros(8)], "fp16_partitioned_groups_flat": [None]}
+        needed = {"parallel_partitioned_bit16_groups": [], "real_dp_process_group": [], "update_lp_params": None}
+        for more, why in (({"zenflow": True}, "ZenFlow has state"), ({}, "has no parallel_partitioned"),
+                          (on_nvme | {"_post_step": None, "_partition_all_parameters": None}, "weights are on NVMe"),
+                          (needed, "stepped on the GPU")):
+            with self.subTest(why), self.assertRaisesRegex(layout.Unsupported, why):
+                keeping.check(Stage2(**more), [])
+        ranks = unittest.mock.Mock()
+        zero = Stage2(swap_optimizer=True,
+                      optimizer=cpu_adam(ds_opt_adam=operator.CpuAdamOperator(unittest.mock.Mock())))
+        with (unittest.mock.patch("zf_runtime.optim.overlap.ranks.of_this_job", lambda name: ranks),
+              self.assertRaisesRegex(ZfError, "keep='mine', and ZeRO's partitions cannot be kept: .*on NVMe")):
+            attach.attach(zero, "wait", {"keep": "mine"})
+        self.assertIn("on NVMe", ranks.agree.call_args.args[0].refusal, "the other ranks wait for this one")
+
+    def test_an_engine_without_partitions_is_refused(self):
+        engine = type("Engine", (), {"__init__": keeping.resuming(lambda self: setattr(self, "optimizer", object()))})
+        with self.assertRaisesRegex(ZfError, "this engine has no ZeRO partitions on the CPU"):
+            engine()
+
+    def test_steps_in_place_are_refused(self):
+        ours = operator.CpuAdamOperator(unittest.mock.Mock(), "mine")
+        ours.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
+        with self.assertRaisesRegex(ZfError, "keep='mine', and a DeepSpeedCPUAdam outside"):
+            ours.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *torch.zeros(4, 16))
+
+    def test_hooks_behind_the_optimizers_step_are_refused(self):
+        zero = Stage2(optimizer=types.SimpleNamespace(_optimizer_step_post_hooks={1: None}))
+        keeping.step_together(zero, types.SimpleNamespace(mode="exact"))
+        with self.assertRaisesRegex(ZfError, "behind the hooks"):
+            zero.step()
 
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):
         for name in fused.NEEDED[2] + layout.READERS[2] + layout.WRITERS[2]:

@@ -35,7 +35,8 @@ _undo: list[Any] = []
 
 
 def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
-            state: str | None = None, speculate: bool = False, **runtime_options: Any) -> None:
+            state: str | None = None, speculate: bool = False, keep: str | None = None,
+            **runtime_options: Any) -> None:
     """Makes DeepSpeed engines and DeepSpeedCPUAdams that are made from now on use the native optimizer.
 
     mode: "wait": engine.step() returns when the step is done. The losses are those of DeepSpeedCPUAdam, bit for bit,
@@ -44,12 +45,17 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     parameter is waited for just before it is used. "late": the step runs beside the next forward and backward, on
     weights that are one step old. A step in place always waits. ZenFlow with overlap_step has its own order of things
     in all modes.
-    plan, rank, runtime_options: as in zf_runtime.Runtime.
+    plan, rank, runtime_options: as in zf_runtime.Runtime. Those are "keep_s" and "note_bytes", too.
     state: "fp32", or "bf16": moments of partitions in bf16, rounded so that they stay right on average; the losses are
     then no longer DeepSpeed's bits. None: what the plan names.
     speculate: with mode "exact": steps begin in backward, as soon as their gradients are there, as if nothing were
     clipped. What is clipped then, or skipped, is taken back and done again, with the same bits. It takes 2.25 bytes a
     parameter. SuperOffload is replaced by it.
+    keep: a name, with mode "wait" or "exact"; None: that of ZF_KEEP, if it is set. If the program ends without
+    engine.destroy(), the partitions are kept for keep_s seconds (600). The next engine of the same user, name, model
+    and ranks goes on from the last step: deepspeed.initialize() returns with weights, moments, counters, loss scaler
+    and scheduler as they were behind it. engine.kept is then (step, note), else None. step is engine.global_steps. Set
+    engine.note to what the program needs besides, before engine.step(): at most note_bytes bytes (65,536).
 
     A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
     Raises ZfError if DeepSpeed cannot be imported."""
@@ -57,20 +63,18 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     uninstall()
     if switched_off():
         return
-    if runtime_options.get("keep") or os.environ.get("ZF_KEEP"):
-        raise ZfError("keep= or ZF_KEEP is set, and ZeRO's partitions are not kept if the trainer dies: leave it out "
-                      "and use DeepSpeed's checkpoints")
+    keep = _keep_name(keep, mode, runtime_options)
     try:
         from deepspeed.ops.adam import cpu_adam
         from deepspeed.runtime.zero import stage3, stage_1_and_2
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import compiling, superoffload, zenflow
+    from . import compiling, keeping, superoffload, zenflow
     from .attach import attach
     from .messages import say
     from .operator import deferred, hook, with_one_call, with_own
 
-    options = {"plan": plan, "rank": rank, **runtime_options}
+    options = {"plan": plan, "rank": rank, **runtime_options, **({} if keep is None else {"keep": keep})}
     state = _state_format(state, plan)
 
     def after(initialize: Any) -> Any:
@@ -82,16 +86,18 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         return initialize_optimizer_states
 
     seams: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-        (cpu_adam, "CPUAdamBuilder", deferred),
+        (cpu_adam, "CPUAdamBuilder", functools.partial(deferred, keep=keep)),
         (getattr(stage_1_and_2, "DeepSpeedZeroOptimizer", None), "initialize_optimizer_states", after),
         (getattr(stage3, "DeepSpeedZeroOptimizer_Stage3", None), "initialize_optimizer_states", after))
     missing = [name for owner, name, _ in seams if not hasattr(owner, name)]
     if missing:
-        say(f"this DeepSpeed has no {missing[0]} where it is expected. DeepSpeed's own optimizer is used")
+        _not_where_expected(missing[0], keep)
         return
 
     def instead(start: Any) -> Any:
         def start_ours(zero: Any) -> Any:
+            if keep is not None:
+                raise ZfError(f"keep={keep!r} with ZenFlow's overlap_step, which is not kept: leave it out")
             if state != "fp32":
                 say(f"ZenFlow with overlap_step has two sets of moments, which are fp32 and not {state}")
             return zenflow.start_optimizer_process(zero, start, options)
@@ -121,6 +127,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     if speculate and state == "fp32" and hasattr(superoffload_stage_3, "SuperOffloadOptimizer_Stage3"):
         seams += ((superoffload_stage_3, "SuperOffloadOptimizer_Stage3",
                    superoffload.by_stage_3(plan, stage3.DeepSpeedZeroOptimizer_Stage3)),)
+    if keep is not None:
+        seams += ((_module("deepspeed.runtime.engine").DeepSpeedEngine, "__init__", keeping.resuming),)
     if mode == "exact" and (publisher := _module(f"{__name__}.publisher")) is not None:
         seams += ((_module("torch.distributed"), "destroy_process_group", publisher.after_turns),)
     for owner, name, change in seams:
@@ -136,6 +144,25 @@ def _check_settings(mode: str, state: str | None, speculate: bool) -> None:
         raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
     if speculate and mode != "exact":
         raise ValueError(f"speculate=True needs mode \"exact\", and mode is {mode!r}")
+
+
+def _not_where_expected(missing: str, keep: str | None) -> None:
+    from .messages import say
+
+    if keep is not None:
+        raise ZfError(f"keep={keep!r}, and this DeepSpeed has no {missing} where it is expected: leave keep out")
+    say(f"this DeepSpeed has no {missing} where it is expected. DeepSpeed's own optimizer is used")
+
+
+def _keep_name(keep: str | None, mode: str, options: dict[str, Any]) -> str | None:
+    """Returns the name to keep partitions under: that of the argument, else of ZF_KEEP."""
+    name = os.environ.get("ZF_KEEP") or None if keep is None else keep
+    if name is not None and mode == "late":
+        raise ZfError(f"keep={name!r} with mode \"late\", which gives the model parameters that are one step older "
+                      "than what is kept: use mode \"exact\" or \"wait\"")
+    if name is None and not options.keys().isdisjoint(("keep_s", "note_bytes")):
+        raise ValueError("keep_s or note_bytes is given without keep")
+    return name
 
 
 def _state_format(given: str | None, plan: str | os.PathLike[str] | None) -> str:

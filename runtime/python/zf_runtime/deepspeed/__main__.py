@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ..record.attach import AfterImport
 from . import install
 
-USAGE = """usage: python -m zf_runtime.deepspeed [--exact [--speculate] | --late] [--state FORMAT] [-m MODULE | SCRIPT]
-       [ARGUMENT ...]
+USAGE = """usage: python -m zf_runtime.deepspeed [--exact [--speculate] | --late] [--state FORMAT] [--keep NAME]
+       [-m MODULE | SCRIPT] [ARGUMENT ...]
 
 Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCPUAdam on the native optimizer.
 
@@ -24,6 +24,8 @@ Runs a training script, unchanged, with DeepSpeed's ZeRO-Offload and DeepSpeedCP
   --state FORMAT
                 of ZeRO's partitions: fp32, or bf16: moments in bf16, 8 bytes a parameter with the master
                 instead of 12; the losses are not DeepSpeed's bits (default: the plan's)
+  --keep NAME   if training dies, keep ZeRO's partitions for 600 s: the next start with that name goes on
+                behind the last step (default: ZF_KEEP)
   -m MODULE     run a module, as python -m does
   --local_rank=N, which DeepSpeed's launcher inserts first, goes on to the script
 
@@ -43,12 +45,13 @@ class _Options(NamedTuple):
     mode: str
     state: str | None
     speculates: bool
+    keep: str | None
     inserted: list[str]  #: by DeepSpeed's launcher
 
 
 def main(words: list[str]) -> None:
     """Runs what the words of the command line name. Ends the process with 2 if they are wrong."""
-    mode, state, speculates, inserted = _taken_options(words)
+    mode, state, speculates, keep, inserted = _taken_options(words)
     is_module = words[:1] == ["-m"]
     words = words[1:] if is_module else words
     if not words:
@@ -57,7 +60,7 @@ def main(words: list[str]) -> None:
     if not is_module and not os.path.exists(program):
         sys.exit(_wrong(f"there is no script '{program}'"))
     # DeepSpeed is imported after the script has set what it reads from the environment.
-    after_import = AfterImport("deepspeed", lambda: install(mode, state=state, speculate=speculates))
+    after_import = AfterImport("deepspeed", lambda: install(mode, state=state, speculate=speculates, keep=keep))
     sys.meta_path.insert(0, after_import)
     sys.argv = [program, *inserted, *arguments]
     try:
@@ -75,7 +78,7 @@ def main(words: list[str]) -> None:
 
 def _taken_options(words: list[str]) -> _Options:
     """Takes our own options out of the words. Ends the process with 2 if one is wrong."""
-    mode, state, speculates, inserted = "wait", None, False, []
+    mode, state, speculates, keep, inserted = "wait", None, False, None, []
     while words and words[0].startswith("-") and words[0] != "-m":
         word = words.pop(0)
         if word in ("-h", "--help"):
@@ -88,17 +91,25 @@ def _taken_options(words: list[str]) -> _Options:
         elif word == "--speculate":
             speculates = True
         elif word.split("=")[0] == "--state":
-            state = word.partition("=")[2] if "=" in word else "".join(words[:1])
-            del words[:0 if "=" in word else 1]
+            state = _value_of(word, words)
             if state not in ("fp32", "bf16"):
                 sys.exit(_wrong(f"--state is '{state}'; give fp32 or bf16"))
+        elif word.split("=")[0] == "--keep":
+            keep = _value_of(word, words)
         elif word.startswith(("--local_rank=", "--local-rank=")):
             inserted.append(word)
         else:
             sys.exit(_wrong(f"unknown option '{word}'"))
     if speculates and mode != "exact":
         sys.exit(_wrong("--speculate needs --exact"))
-    return _Options(mode, state, speculates, inserted)
+    if keep is not None and mode == "late":
+        sys.exit(_wrong("--keep and --late exclude each other"))
+    return _Options(mode, state, speculates, keep, inserted)
+
+
+def _value_of(word: str, words: list[str]) -> str:
+    """Returns the value of an option, which stands in its word or is the next one."""
+    return word.partition("=")[2] if "=" in word else "".join(words[:1] and [words.pop(0)])
 
 
 def _wrong(text: str) -> int:

@@ -18,9 +18,12 @@ from ..native.cuda import HostRegistration
 from ..native.group import Group, piece_bytes
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
+from ..optim.overlap import kept
+from ..optim.overlap.kept_steps import KeptSteps
 from .speculation import Speculation
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+_OWN_NOTE_BYTES = 1 << 14  # beside those of the program: see keeping.py
 MODES = ("wait", "exact", "late", "zenflow")
 #: What a partition's moments are called in the optimizer's state. ZenFlow has the second set.
 MOMENTS = ("exp_avg", "exp_avg_sq", "exp_avg_set_1", "exp_avg_sq_set_1")
@@ -110,7 +113,8 @@ class FlatArena:
     """
 
     def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32", *,
-                 speculates: bool = False):
+                 speculates: bool = False, kept_steps: KeptSteps | None = None, kinds: Sequence[Any] = ()):
+        """kept_steps: with the option keep, in modes "wait" and "exact". kinds: see kept.digest_of()."""
         assert mode in MODES
         zenflow = mode == "zenflow"
         groups = []
@@ -126,7 +130,16 @@ class FlatArena:
         self.piece_bytes = options.get("chunk_bytes") or piece_bytes(sum(group.result_bytes for group in groups))
         if mode == "exact":
             options = {**options, "chunk_bytes": self.piece_bytes}
-        self.runtime = Runtime(groups=groups, **options)
+        self.kept_steps = kept_steps
+        self.kept: kept.Kept | None = None  #: what another process had left
+        self.counts = torch.zeros(len(groups))  # of its steps, by partition
+        if kept_steps is None:
+            self.runtime = Runtime(groups=groups, **options)
+        else:
+            self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES) + _OWN_NOTE_BYTES
+            options = {**options, "note_bytes": kept.size_of(len(groups), self.note_bytes)}
+            self.runtime, note = kept_steps.open(kinds, lambda: Runtime(groups=groups, **options))
+            self.kept = None if note is None else kept.take(note, self.counts)
         #: Begins steps in backward, in mode exact. Only then may something be begun that wait() takes back.
         self.speculation = Speculation(self.runtime, self.piece_bytes) if speculates else None
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
@@ -139,8 +152,9 @@ class FlatArena:
         self._taken: list[Slot] = []  # of those, the ones that the runtime is known to have
         self._handed_over = False  # a submission may be under way
         self._waiting = threading.RLock()  # one thread at a time may wait for the runtime
-        self.is_beside = False  # mode exact: hand_over() follows the step that is running
+        self.is_beside = False  # hand_over() follows the step that is running
         self.publish: Callable[[], None] = lambda: None  # is called before all is waited for
+        self.note_of_job: Callable[[], bytes] = lambda: b""  # what is kept with a step
         self.follower: Any = None  # the thread that publishes steps, which ends before the runtime
         self.at_end: Callable[[], None] = lambda: None  # is called when all was waited for, for good
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
@@ -165,7 +179,7 @@ class FlatArena:
         """Does a step of a partition, or notes it. Gradients that lie elsewhere are copied into the arena, and so are
         moments."""
         self.finish()
-        at_once = self.mode == "wait" or (self.mode == "exact" and not self.is_beside)
+        at_once = self.mode in ("wait", "exact") and not self.is_beside
         if at_once:
             self._noted = []  # of a step() that failed
         self.adopt(slot, moments)
@@ -184,6 +198,7 @@ class FlatArena:
             if is_over(mine, given):
                 continue
             self.wait()
+            self._overwrite()
             with torch.no_grad():
                 mine.zero_() if given is None else mine.copy_(given.reshape(-1))
             if given is not None and given.dtype == mine.dtype:
@@ -202,6 +217,7 @@ class FlatArena:
         for slot in self.slots:
             if not is_over(slot.master, slot.param):
                 self.take_back()
+                self._overwrite()
                 with torch.no_grad():
                     slot.master.copy_(slot.param)
                 slot.param.data = slot.master
@@ -230,7 +246,12 @@ class FlatArena:
             if self.speculation is not None:  # what it has submitted counts, too
                 self._submitted = self.runtime.stats().submitted - len(before)
             self._order = [*before, *(each.slot for each in noted)]
-            self.runtime.submit(list(factors.values()), list(factors), buffer=buffer)
+            given = list(factors.values()), list(factors)
+            if self.kept_steps is None:
+                self.runtime.submit(*given, buffer=buffer)
+            else:
+                counts = torch.tensor([float(self.state_of(slot).get("step", 0)) for slot in self.slots])
+                self.kept_steps.submit(self.runtime, counts, self.note_of_job(), *given, buffer=buffer)
 
         if self.speculation is None:
             submit()
@@ -244,8 +265,8 @@ class FlatArena:
         return bool(self._noted)
 
     def hand_over(self, first: Callable[[Slot], Any]) -> None:
-        """Hands over what was noted in mode exact, in ascending order of first(slot). It is stepped in that order, and
-        each partition from its first element to its last."""
+        """Hands over what was noted where is_beside was set, in ascending order of first(slot). It is stepped in that
+        order, and each partition from its first element to its last."""
         self._handed_over = True  # also without any: what was stepped at once is published, too
         if self._noted:
             self._noted.sort(key=lambda noted: first(noted.slot))
@@ -295,7 +316,13 @@ class FlatArena:
     def before_writing(self) -> None:
         """Lets other code write the masters, which may be interrupted."""
         self.wait()
+        self._overwrite()
         self.masters_written()
+
+    def _overwrite(self) -> None:
+        """Is called before masters or moments are written, when all is done."""
+        if self.kept_steps is not None:
+            self.kept_steps.overwrite(self.runtime)
 
     def masters_written(self) -> None:
         """Says that other code has written the masters: in mode late the next step must not publish an older

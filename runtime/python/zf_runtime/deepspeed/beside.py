@@ -13,11 +13,13 @@ from .arena import FlatArena
 def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_over: Callable[[], None]) -> None:
     """Lets ZeRO's step() only note what is stepped, and calls hand_over() at its end, which hands it over. hides(): is
     asked before each step whether it may run beside what follows. If not, the optimizer process has done each partition
-    when ZeRO goes on, as in mode "wait"; hand_over() is called all the same."""
+    when ZeRO goes on, as in mode "wait"; hand_over() is called all the same. With keep, all are handed over together
+    then, and waited for."""
     step = zero.step
 
     def parts(*args: Any, **keywords: Any) -> Any:
-        arena.is_beside = hides_step = hides()
+        hides_step = hides()
+        arena.is_beside = hides_step or arena.kept_steps is not None
         if not hides_step:
             arena.take_back()
         try:
@@ -25,6 +27,8 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
         finally:
             arena.is_beside = False
         hand_over()
+        if not hides_step:
+            arena.wait()
         if arena.speculation is not None:
             arena.speculation.stepped(hides_step)
         return result

@@ -231,6 +231,10 @@ class OptimizerState:
         self._stepped.value = 0  # what the engine has stepped came before this call
         self._last = call
 
+    def resume(self, powers: Powers) -> None:
+        """Goes on behind a call of another process, which has made these powers."""
+        self.last, self.own_powers = Call(powers.step, powers.betas, self._adamw, self._last.told[2], powers), None
+
     def next(self, step: int, betas: tuple[float, float], settings: Settings, last: Call | None = None) -> Call:
         """Returns the call that comes next, after this last one. It is that again for another tensor of the same
         group."""

@@ -37,7 +37,8 @@ class CpuAdamOperator:
 
     The powers of beta follow from all calls in their order, of any optimizer, as they do in DeepSpeed."""
 
-    def __init__(self, load: Callable[[], Any]):
+    def __init__(self, load: Callable[[], Any], keep: str | None = None):
+        self._keep = keep  # the name that all it steps is kept under
         self.arena: FlatArena | None = None
         self.introduction = "DeepSpeedCPUAdam steps in place"
         self._load = load
@@ -75,6 +76,9 @@ class CpuAdamOperator:
         is_empty = params.numel() == 0  # a rank without a part of this group
         slot = None if self.arena is None or is_empty else self.arena.slot_of(params)
         outside = slot is None and not is_empty
+        if outside and self._keep is not None:
+            raise ZfError(f"keep={self._keep!r}, and a DeepSpeedCPUAdam outside ZeRO's partitions steps in place: that "
+                          "memory is the job's own, and ends with it. Leave keep out")
         if outside and self._steps_in_place(tensors):
             state.collect(call, tensors)
             if self._collecting != optimizer_id:
@@ -104,6 +108,14 @@ class CpuAdamOperator:
               weight_decay: float, bias_correction: bool, last: local_step.Call | None = None) -> local_step.Call:
         settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
         return state.next(step, (float(betas[0]), float(betas[1])), settings, last)
+
+    def powers(self, optimizer_id: int) -> local_step.Powers:
+        """Returns the powers of beta after the last call."""
+        return self._states[optimizer_id].last.powers
+
+    def resume(self, optimizer_id: int, powers: Iterable[Any]) -> None:
+        """Goes on behind the call that has made these powers."""
+        self._states[optimizer_id].resume(local_step.Powers(*powers))
 
     def together(self, optimizer_id: int, step: Callable[[], Any]) -> Any:
         """Calls the step of an optimizer. The local engine steps in one call at its end what it can. An exception in it
@@ -215,13 +227,13 @@ def _whole(step: Any) -> int:
     return number
 
 
-def deferred(builder: Any) -> type:
+def deferred(builder: Any, keep: str | None = None) -> type:
     """Returns a class that takes the place of an operator's builder: load() returns a CpuAdamOperator and compiles
     nothing yet."""
 
     class DeferredBuilder(builder):  # type: ignore[misc]
         def load(self, *args: Any, **keywords: Any) -> CpuAdamOperator:
-            return CpuAdamOperator(lambda: builder.load(self, *args, **keywords))
+            return CpuAdamOperator(lambda: builder.load(self, *args, **keywords), keep)
 
     return DeferredBuilder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import mmap
@@ -22,7 +21,8 @@ from ...native.scalars import Scalars
 from ..tensors import formats, others
 from ..tensors.eligibility import layout, local_of
 from ..tensors.hashing import Kind, bits, kind
-from . import kept, ranks, shards
+from . import kept, shards
+from .kept_steps import KeptSteps
 
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
@@ -286,62 +286,43 @@ class Arena:
         for place in self.places:
             place.cut(chunk_bytes)
         options = {**options, "chunk_bytes": chunk_bytes}
-        self.keeps = options.get("keep") is not None
-        self._is_overwritten = False
-        self._ranks: ranks.Ranks | None = None  # that step as this one does
         self._is_copied = False  # a copy may be under way, which a save has begun
-        if self.keeps:
+        self._kept_steps = KeptSteps(options["keep"]) if options.get("keep") is not None else None
+        if self._kept_steps is not None:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
-            self._ranks = ranks.of_this_job(options["keep"])
-            model = kept.digest_of([place.param for place in self.places])
-            self._owner = (kept.Owner(model) if self._ranks is None
-                           else kept.Owner(model, self._ranks.rank, self._ranks.count))
             options["note_bytes"] = kept.size_of(len(self.places), self.note_bytes)
-        self._steps = 0  # that were noted
         self.refusal = ""  #: why no step begins in backward
         self.kept: kept.Kept | None = None  #: what another process had left
         self.runtime, note = self._open(options)
         try:
             was_kept = self.runtime.stats().was_kept
             if note is not None:
-                self.kept, self._steps = kept.take(note[1], self.counts), kept.step_of(note)
+                self.kept = kept.take(note, self.counts)
             for place in self.places:
                 place.attach(self.runtime, self.counts[place.index], is_kept=note is not None)
                 if was_kept and note is None:  # it had ended before its first step
                     place.reset()
         except BaseException:
-            self._leave(self.runtime)
+            if self._kept_steps is None:
+                self.runtime.close()
+            else:
+                self._kept_steps.leave(self.runtime)
             raise
         # A program that is all CPU gets no CUDA context from us.
         if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
             self.registration = HostRegistration(array for place in self.places for array in place.arrays)
 
-    def _open(self, options: dict[str, Any]) -> tuple[Runtime, tuple[int, bytes] | None]:
+    @property
+    def keeps(self) -> bool:
+        """Whether it outlives the process."""
+        return self._kept_steps is not None
+
+    def _open(self, options: dict[str, Any]) -> tuple[Runtime, bytes | None]:
         """Returns a runtime, and the note of the last step, which all ranks have done."""
-        runtime = note = None
-        if not self.keeps:
+        if self._kept_steps is None:
             return self._open_runtime(options), None
-        try:
-            try:
-                runtime = self._open_runtime(options)
-                note, prepared = runtime.note(), runtime.prepared()
-                for each in (note, prepared):
-                    if each is not None:
-                        kept.check(each[1], self._owner)
-                found = ranks.Found(kept.step_of(note), kept.step_of(prepared))
-            except ZfError as error:
-                if self._ranks is not None:  # the others wait for it
-                    with contextlib.suppress(ZfError):
-                        self._ranks.agree(ranks.Found(refusal=str(error)))
-                raise
-            if self._ranks is not None and self._ranks.agree(found):
-                runtime.wait(runtime.go())
-                note = runtime.note()
-            return runtime, note
-        except BaseException:
-            if runtime is not None:
-                self._leave(runtime)
-            raise
+        kinds = [(tuple(place.param.shape), str(place.param.dtype)) for place in self.places]
+        return self._kept_steps.open(kinds, lambda: self._open_runtime(options))
 
     def _open_runtime(self, options: dict[str, Any]) -> Runtime:
         """Opens a runtime, without a log of steps that begin in backward if that has no memory."""
@@ -356,33 +337,21 @@ class Arena:
             place.shape = dataclasses.replace(place.shape, speculative=False)
         return Runtime(groups=[place.shape for place in self.places], **options)
 
-    def _leave(self, runtime: Runtime) -> None:
-        """Closes a runtime, unless it has what was kept: that is the next program's."""
-        if not (self.keeps and runtime.stats().was_kept):
-            runtime.close()
-
     def submit(self, factors: Sequence[Scalars], indexes: Sequence[int], counted: torch.Tensor, note: bytes | None,
                *, buffer: int, scalars_of: Sequence[int]) -> int:
         """Submits a step after which the parameters of the indexes `counted` count one more, when all ranks have it.
         note: of the program. Returns a ticket."""
-        if not self.keeps:
+        if self._kept_steps is None:
             return self.runtime.submit(factors, indexes, buffer=buffer, scalars_of=scalars_of)
         counts = self.counts.clone()
         counts[counted] += 1
-        noted = kept.noted(counts, note or b"", self._steps + 1, self._owner)
-        if self._ranks is None:
-            ticket = self.runtime.submit(factors, indexes, buffer=buffer, scalars_of=scalars_of, note=noted)
-        else:
-            self.runtime.prepare(factors, indexes, buffer=buffer, scalars_of=scalars_of, note=noted)
-            self._ranks.meet(self._steps + 1)
-            ticket = self.runtime.go()
-        self._steps += 1
-        return ticket
+        return self._kept_steps.submit(self.runtime, counts, note or b"", factors, indexes, buffer=buffer,
+                                       scalars_of=scalars_of)
 
     def skip(self) -> None:
         """Skips a step, as all ranks must."""
-        if self._ranks is not None:
-            self._ranks.meet(self._steps + 1, skips=True)
+        if self._kept_steps is not None:
+            self._kept_steps.skip()
 
     def copying(self) -> None:
         """Is called before a save begins a copy of masters and moments."""
@@ -396,18 +365,10 @@ class Arena:
             self._is_copied = False
 
     def overwrite(self) -> None:
-        """Is called before masters or moments are written, which are whole again with the next step: until then nothing
-        is kept. Before the first step nothing is, either. Waits for the copy of a save."""
+        """Is called before masters or moments are written. Waits for the copy of a save."""
         self.wait_for_copy()
-        if self.keeps and not self._is_overwritten and bool(self.counts.any()):
-            self.runtime.overwriting(True)
-            self._is_overwritten = True
-
-    def was_stepped(self) -> None:
-        """Is called behind the submission of a step."""
-        if self._is_overwritten:
-            self.runtime.overwriting(False)
-            self._is_overwritten = False
+        if self._kept_steps is not None:
+            self._kept_steps.overwrite(self.runtime)
 
     def refuse_successor(self) -> None:
         """Raises ZfError if no other arena can take the place of this one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -34,10 +34,9 @@ def keep_name(keep: str | None, overlap: str) -> str | None:
     raise ZfError(f"keep={name!r} with overlap={overlap!r}, which {why}: use overlap=\"exact\" or \"off\"")
 
 
-def digest_of(params: Sequence[torch.Tensor]) -> bytes:
+def digest_of(kinds: Iterable[Any]) -> bytes:
     """Returns a digest of shapes and types: another model's parameters may have as many elements."""
-    kinds = [(tuple(param.shape), str(param.dtype)) for param in params]
-    return hashlib.sha256(repr(kinds).encode()).digest()[:16]
+    return hashlib.sha256(repr(list(kinds)).encode()).digest()[:16]
 
 
 class Owner(NamedTuple):

@@ -105,7 +105,6 @@ class Sender(Follower[Turn]):
         counted = torch.tensor(indexes, device="cpu")
         ticket = self._arena.submit(turn.scalars, indexes, counted, turn.note, buffer=turn.buffer,
                                     scalars_of=turn.scalars_of)
-        self._arena.was_stepped()
         self._arena.counts[counted] += 1
         self._arena.begun.clear()  # the submission has decided them
         turn.was_submitted = True
