@@ -12,7 +12,6 @@ torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
 ranks, took = Ranks(), []
 for step in range(3000):
-    torch.distributed.barrier()
     began = time.perf_counter_ns()
     ranks.meet(step)
     took.append((time.perf_counter_ns() - began) / 1000)
