@@ -137,9 +137,15 @@ class Refused(unittest.TestCase):
         self.assertIn("on NVMe", ranks.agree.call_args.args[0].refusal, "the other ranks wait for this one")
 
     def test_an_engine_without_partitions_is_refused(self):
-        engine = type("Engine", (), {"__init__": keeping.resuming(lambda self: setattr(self, "optimizer", object()))})
-        with self.assertRaisesRegex(ZfError, "this engine has no ZeRO partitions on the CPU"):
-            engine()
+        class Engine:
+            @keeping.resuming
+            def __init__(self, optimizer):
+                self.optimizer = optimizer
+
+        for optimizer in (Stage2(optimizer=cpu_adam()), torch.optim.SGD([torch.zeros(1)])):
+            with self.assertRaisesRegex(ZfError, "this engine has no ZeRO partitions on the CPU"):
+                Engine(optimizer)
+        Engine(None)  # it trains nothing
 
     def test_steps_in_place_are_refused(self):
         ours = operator.CpuAdamOperator(unittest.mock.Mock(), "mine")

@@ -124,6 +124,8 @@ def resuming(init: Callable[..., None]) -> Callable[..., None]:
 def _resume(engine: Any) -> None:
     zero = engine.optimizer
     arena: FlatArena | None = getattr(zero, "_zf_arena", None)
+    if getattr(zero, "optimizer", None) is None and not isinstance(zero, torch.optim.Optimizer):
+        return  # it trains nothing, as a reference model
     if arena is None:
         raise ZfError("keep= or ZF_KEEP is set, and this engine has no ZeRO partitions on the CPU with a "
                       "DeepSpeedCPUAdam, so nothing would be kept: leave it out, or set offload_optimizer")
