@@ -1,5 +1,5 @@
 """The loop of DeepSpeed in docs/recovery.md: kept_zero.py FOLDER. FOLDER has cases.json, a list of objects like
-DEFAULTS. In each case a rank is killed some seconds after its first step: "dies" is [rank, seconds]. All ranks are
+DEFAULTS. In each case a rank is killed some seconds after a step: "dies" is [rank, step, seconds]. All ranks are
 started again. Then they go on, and afterwards train the same again, without keep and without a death. "loads": both go
 on from a checkpoint that the first life has written behind its second step.
 
@@ -59,8 +59,8 @@ class Batches:
         case = self.case
         if self.checkpoint is not None and (step, part) == (2, 0):
             self.engine.save_checkpoint(str(self.checkpoint))
-        if self.dies and self.dies[0] == report.rank() and self.killer is None and step > (2 if self.checkpoint else 0):
-            self.killer = subprocess.Popen(["sh", "-c", f"sleep {self.dies[1]}; kill -KILL {os.getpid()}"])
+        if self.dies and self.dies[0] == report.rank() and self.killer is None and step == self.dies[1]:
+            self.killer = subprocess.Popen(["sh", "-c", f"sleep {self.dies[2]}; kill -KILL {os.getpid()}"])
         if self.killer is not None and step == case["steps"] - 1:
             self.killer.wait()
         batch = torch.randn(8, case["width"])  # by the random state that the loop notes
