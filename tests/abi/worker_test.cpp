@@ -249,7 +249,7 @@ struct Outcome {
 
 Outcome run(const std::string& arguments) {
   Outcome outcome;
-  FILE* const pipe = popen((std::string(ZF_BIN_DIR "/zf-optimizer ") + arguments + " 2>&1").c_str(), "re");
+  FILE* const pipe = popen((std::string(kBinDir) + "/zf-optimizer " + arguments + " 2>&1").c_str(), "re");
   std::array<char, 4096> buffer;
   while (fgets(buffer.data(), buffer.size(), pipe) != nullptr) outcome.output += buffer.data();
   const int status = pclose(pipe);

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 /// Returns one part of cases.json. Throws if the file does not have it.
 Json read_part(const char* name) {
-  return Json::parse(std::ifstream(ZF_SOURCE_DIR "/tests/launchers/cases.json")).at(name);
+  return Json::parse(std::ifstream(std::string(kSourceDir) + "/tests/launchers/cases.json")).at(name);
 }
 
 Environment environment_of(const Json& test) {

@@ -19,7 +19,7 @@ namespace zf {
 namespace {
 
 std::string text_of(const std::string& path) {
-  std::ifstream file(ZF_SOURCE_DIR "/" + path);
+  std::ifstream file(std::string(kSourceDir) + "/" + path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

@@ -17,6 +17,7 @@
 #include "compare/difference.hpp"
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
+#include "paths.hpp"
 #include "search/contest.hpp"
 #include "study.hpp"
 #include "text/table.hpp"
@@ -127,7 +128,7 @@ int run(int runs, bool all) {
                {"half-width p50"},
                {"", left}});
   bool kept = true;
-  const std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/configs/machines");
+  const std::vector<Case> cases = cases_in(std::string(kSourceDir) + "/configs/machines");
   const double chance = std::max(0.0, kChance * std::sqrt(0.95 * 0.05 / runs) - (0.95 - kLowest));
   for (const Combination& combination : combinations(all)) {
     const Trialed trialed(case_of(cases, combination));

@@ -12,6 +12,7 @@
 #include "os/atomic_file.hpp"
 #include "os/file.hpp"
 #include "os/standard_streams.hpp"
+#include "paths.hpp"
 #include "study.hpp"
 #include "text/table.hpp"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr Mode kModes[] = {Mode::overlap, Mode::backward, Mode::exact, Mode::wait};
 constexpr int kIntervals[] = {1, 2, 8};
-constexpr const char* kFile = ZF_SOURCE_DIR "/tests/regret/optima.txt";
+const std::string kFile = std::string(kSourceDir) + "/tests/regret/optima.txt";
 
 /// Returns the rows of one machine: the best split in each mode with each update interval.
 std::vector<std::vector<std::string>> rows_of(const Case& one) {
@@ -37,7 +38,7 @@ std::vector<std::vector<std::string>> rows_of(const Case& one) {
 }
 
 std::string optima() {
-  const std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/tests/regret/machines");
+  const std::vector<Case> cases = cases_in(std::string(kSourceDir) + "/tests/regret/machines");
   std::vector<std::vector<std::vector<std::string>>> rows(cases.size());
   for_each_index(cases.size(), [&](std::size_t i) { rows[i] = rows_of(cases[i]); });
   using enum Table::Align;

@@ -16,6 +16,7 @@
 #include "base/format.hpp"
 #include "compare/statistics.hpp"
 #include "os/standard_streams.hpp"
+#include "paths.hpp"
 #include "search/decision.hpp"
 #include "study.hpp"
 #include "text/table.hpp"
@@ -238,7 +239,8 @@ bool show_growth(int seeds) {
   double find = 0;
   double estimate = 0;
   for (int cores = 8; cores <= 512; cores *= 2) {
-    const Trialed trialed(in_mode(scaled_case(ZF_SOURCE_DIR "/configs/machines", cores), Mode::overlap, 1));
+    const Trialed trialed(
+        in_mode(scaled_case(std::string(kSourceDir) + "/configs/machines", cores), Mode::overlap, 1));
     std::vector<double> finds;
     std::vector<double> estimates;
     for (int seed = 1; seed <= seeds; ++seed) {
@@ -261,8 +263,9 @@ bool show_growth(int seeds) {
 
 /// Looks at all machines, or at the one of that name.
 int run(int seeds, int generated, int generator, std::string_view only) {
-  std::vector<Case> cases = cases_in(ZF_SOURCE_DIR "/configs/machines");
-  for (Case& one : cases_in(ZF_SOURCE_DIR "/tests/regret/machines")) cases.push_back(std::move(one));
+  std::vector<Case> cases = cases_in(std::string(kSourceDir) + "/configs/machines");
+  for (Case& one : cases_in(std::string(kSourceDir) + "/tests/regret/machines"))
+    cases.push_back(std::move(one));
   for (Case& one : generated_cases(generated, static_cast<std::uint64_t>(generator)))
     cases.push_back(std::move(one));
   if (!only.empty()) {

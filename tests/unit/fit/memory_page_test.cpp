@@ -40,7 +40,7 @@ std::string table_of(const Formulas& formulas) {
 
 TEST(MemoryPage, ShowsEveryRowOfTheFormulas) {
   std::stringstream page;
-  page << std::ifstream(ZF_SOURCE_DIR "/docs/memory.md").rdbuf();
+  page << std::ifstream(std::string(kSourceDir) + "/docs/memory.md").rdbuf();
   for (const Formulas& formulas : all_formulas())
     EXPECT_THAT(page.str(), testing::HasSubstr(table_of(formulas)));
 }

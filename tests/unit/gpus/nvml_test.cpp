@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "gpus/rank_gpus.hpp"
+#include "paths.hpp"
 
 namespace zf {
 namespace {
@@ -18,6 +19,7 @@ using testing::IsEmpty;
 constexpr const char* kWhole = "GPU-8932f937-d72c";
 constexpr const char* kInstance = "MIG-5c89852c-d268";
 constexpr milliseconds kPatience{30'000};
+const std::string kImitatedNvml = std::string(kLibDir) + "/libimitated_nvml.so";
 
 std::vector<Gpu> two_gpus() {
   return {{"0000:3b:00.0", "NVIDIA A100", CpuSet(), {}}, {"0001:c1:00.0", "NVIDIA A100", CpuSet(), {}}};
@@ -27,7 +29,7 @@ Environment seeing(const std::string& devices) { return Environment({{"CUDA_VISI
 
 /// Returns the aliases of both GPUs, as the imitated NVML reports them.
 std::vector<std::vector<std::string>> told(const std::vector<std::string>& uuids,
-                                           const std::string& library = ZF_IMITATED_NVML,
+                                           const std::string& library = kImitatedNvml,
                                            milliseconds deadline = kPatience) {
   std::vector<Gpu> gpus = two_gpus();
   add_nvml_aliases(uuids, gpus, deadline, library);
@@ -36,7 +38,7 @@ std::vector<std::vector<std::string>> told(const std::vector<std::string>& uuids
 
 std::vector<std::vector<std::string>> told_with(const char* fault, milliseconds deadline = kPatience) {
   ::setenv("ZF_NVML_FAULT", fault, 1);
-  const auto aliases = told({kWhole, kInstance}, ZF_IMITATED_NVML, deadline);
+  const auto aliases = told({kWhole, kInstance}, kImitatedNvml, deadline);
   ::unsetenv("ZF_NVML_FAULT");
   return aliases;
 }
@@ -55,7 +57,7 @@ TEST(Nvml, TheRankOfAnInstanceGetsItsGpu) {
   topology.is_this_machine = true;
   topology.gpus = two_gpus();
   const Environment environment = seeing(std::string(kInstance) + "," + kWhole);
-  add_nvml_aliases(unresolved_uuids(environment, topology.gpus), topology.gpus, kPatience, ZF_IMITATED_NVML);
+  add_nvml_aliases(unresolved_uuids(environment, topology.gpus), topology.gpus, kPatience, kImitatedNvml);
   const RankGpus ranks = rank_gpus(environment, topology, 2);
   EXPECT_THAT(ranks.notes, IsEmpty());
   ASSERT_TRUE(ranks.gpus[0] && ranks.gpus[1]);

@@ -152,7 +152,7 @@ void expect_all_of(const std::vector<std::string>& files) {
   EXPECT_GT(near, 100 / ZF_FEWER);
 }
 
-TEST(Corpus, OurMachines) { expect_all_of(machine_files(std::string(ZF_SOURCE_DIR) + "/tests/machines")); }
+TEST(Corpus, OurMachines) { expect_all_of(machine_files(std::string(kSourceDir) + "/tests/machines")); }
 
 TEST(Corpus, MachinesOfOthers) {
   const auto files = machine_files(foreign_machines());

@@ -84,7 +84,7 @@ constexpr std::string_view kOthers = "others/";
 /// Returns a topology without cores if the machine is not available.
 Topology topology_named(const std::string& name) {
   if (name.ends_with(".json")) {
-    return load_simulated_machine(std::string(ZF_SOURCE_DIR) + "/configs/machines/" + name).topology;
+    return load_simulated_machine(std::string(kSourceDir) + "/configs/machines/" + name).topology;
   }
   if (!name.starts_with(kOthers)) return topology_of(own_machine(name));
   const std::string path = foreign_machine(name.substr(kOthers.size()));
@@ -175,7 +175,7 @@ TEST_P(GoldenHomes, AsReviewed) {
   const GoldenCase& golden = GetParam();
   const Topology topology = topology_named(golden.machine);
   if (topology.cores.empty()) GTEST_SKIP() << why_missing(std::string(golden.machine).substr(kOthers.size()));
-  const std::string path = std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/" + golden.name + ".txt";
+  const std::string path = std::string(kSourceDir) + "/tests/machines/golden/" + golden.name + ".txt";
   const std::string text = homes_in_words(golden, topology);
   if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << text;
   EXPECT_EQ(read_text_file(path), text) << "if that is meant, run again with ZF_REGENERATE=1";

@@ -16,7 +16,7 @@ namespace zf {
 namespace {
 
 TEST(HomePoints, ThePageHasTheirSentencesInTheirOrder) {
-  const std::string page = read_text_file(std::string(ZF_SOURCE_DIR) + "/docs/homes.md");
+  const std::string page = read_text_file(std::string(kSourceDir) + "/docs/homes.md");
   const std::string unwrapped = std::regex_replace(page, std::regex("\n +"), " ");
   std::string list;
   for (std::size_t i = 0; i < kHomePoints.size(); ++i)

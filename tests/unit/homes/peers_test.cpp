@@ -180,7 +180,7 @@ void expect_listed(const Tally& tally, const std::string& name) {
   if (ZF_FEWER > 1) return;
   std::string list = print_counts(tally);
   for (const std::string& lost : tally.lost) list += lost;
-  const std::string path = std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/" + name;
+  const std::string path = std::string(kSourceDir) + "/tests/machines/golden/" + name;
   if (std::getenv("ZF_REGENERATE") != nullptr) std::ofstream(path) << list;
   EXPECT_EQ(read_text_file(path), list) << "if that is meant, run again with ZF_REGENERATE=1";
 }
@@ -202,7 +202,7 @@ void compare_simulated(Tally& all) {
   Tally tally;
   std::vector<std::filesystem::path> files;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(ZF_SOURCE_DIR) + "/configs/machines")) {
+       std::filesystem::directory_iterator(std::string(kSourceDir) + "/configs/machines")) {
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -218,7 +218,7 @@ void compare_simulated(Tally& all) {
 
 TEST(Peers, HwlocDistribIsRarelyBetter) {
   Tally all;
-  compare_folder(std::string(ZF_SOURCE_DIR) + "/tests/machines", "hwloc-distrib-is-better.txt", all);
+  compare_folder(std::string(kSourceDir) + "/tests/machines", "hwloc-distrib-is-better.txt", all);
   compare_simulated(all);
   const bool others = !machine_files(foreign_machines()).empty();
   if (others) compare_folder(foreign_machines(), "hwloc-distrib-is-better-on-machines-of-others.txt", all);
@@ -257,7 +257,7 @@ void expect_no_worse_crossing(const Machine& machine, const RankGpus& gpus, cons
 
 /// Returns the file of this name among our machines and the foreign ones; nothing if there is none.
 std::string machine_file(const std::string& name) {
-  for (const std::string& folder : {std::string(ZF_SOURCE_DIR) + "/tests/machines", foreign_machines()}) {
+  for (const std::string& folder : {std::string(kSourceDir) + "/tests/machines", foreign_machines()}) {
     for (const std::string& file : machine_files(folder)) {
       if (std::filesystem::path(file).filename() == name) return file;
     }
@@ -266,7 +266,7 @@ std::string machine_file(const std::string& name) {
 }
 
 TEST(Peers, FewerRanksThanGpusCrossPackagesOnlyWhereMpibindsDo) {
-  std::istringstream lines(read_text_file(std::string(ZF_SOURCE_DIR) + "/tests/machines/golden/mpibind.txt"));
+  std::istringstream lines(read_text_file(std::string(kSourceDir) + "/tests/machines/golden/mpibind.txt"));
   std::set<std::string> compared;
   int jobs = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -310,7 +310,7 @@ CorpusCase mpibind_case(const std::string& file, int ranks) {
 }
 
 TEST(Peers, WhereMpibindIsBetterIsListed) {
-  const std::string machines = std::string(ZF_SOURCE_DIR) + "/tests/machines/";
+  const std::string machines = std::string(kSourceDir) + "/tests/machines/";
   std::istringstream lines(read_text_file(machines + "golden/mpibind.txt"));
   Tally tally;
   tally.peer = "mpibind";

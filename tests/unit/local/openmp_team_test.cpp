@@ -10,10 +10,12 @@
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "paths.hpp"
 #include "tensors.hpp"
 
 namespace zf {
@@ -27,7 +29,7 @@ class Openmp : public testing::Test {
         << "ThreadSanitizer does not see how an OpenMP runtime that is built without it synchronizes";
 #endif
     ::setenv("OMP_THREAD_LIMIT", "3", 0);  // read when the runtime is loaded
-    torch_ = dlopen(ZF_IMITATED_TORCH, RTLD_NOW | RTLD_LOCAL);
+    torch_ = dlopen((std::string(kLibDir) + "/imitated/libtorch_cpu.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(torch_, nullptr) << dlerror();
     set_threads(2);
     if (LocalStepper::of_this_process().openmp_path().empty()) LocalStepper::of_this_process().add_handle();

@@ -56,7 +56,8 @@ TEST(Demand, OneLaunchOfAWholeGraphStaysAsLong) {
 }
 
 TEST(Demand, SmallHasTheProportionsOfTheShippedWorkloads) {
-  const Workload shipped = load_workload(ZF_SOURCE_DIR "/configs/workloads/qwen2.5-0.5b-2gpu.json");
+  const Workload shipped =
+      load_workload(std::string(kSourceDir) + "/configs/workloads/qwen2.5-0.5b-2gpu.json");
   const TrainingDemand small = small_training_demand(shipped.params / 2);
   EXPECT_EQ(small.launch_ns, shipped.training->launch_ns);
   EXPECT_EQ(small.host_bytes, shipped.training->host_bytes);

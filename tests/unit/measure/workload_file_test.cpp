@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 TEST(WorkloadFile, EveryShippedOneIsSoundAndNamedAfterItself) {
   int count = 0;
-  for (const auto& entry : fs::directory_iterator(ZF_SOURCE_DIR "/configs/workloads")) {
+  for (const auto& entry : fs::directory_iterator(std::string(kSourceDir) + "/configs/workloads")) {
     if (entry.path().extension() != ".json") continue;
     EXPECT_EQ(load_workload(entry.path()).name, entry.path().stem());
     ++count;

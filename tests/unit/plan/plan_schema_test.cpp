@@ -189,7 +189,7 @@ void SchemaWalker::compare(const json& root, const json& found, const std::strin
 TEST(PlanSchema, EveryMemberIsAFieldAndInTheSchemaWithItsTypeAndRange) {
   static_assert(member_count<Headroom>() == 2 && member_count<SplitSample>() == 6 &&
                 member_count<RankGpu>() == 6);
-  const json schema = json::parse(read_text_file(ZF_SOURCE_DIR "/configs/plan.schema.json"));
+  const json schema = json::parse(read_text_file(std::string(kSourceDir) + "/configs/plan.schema.json"));
   SchemaWalker::compare(schema, schema, "", Plan{}, Any{});
 }
 

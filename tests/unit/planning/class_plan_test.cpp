@@ -16,7 +16,7 @@ namespace {
 TEST(ClassPlanFile, AFileThatComesAndGoesMeanwhileIsTakenOrTheNextOne) {
   const TestFolder folder;
   const std::filesystem::path example =
-      std::filesystem::path(ZF_SOURCE_DIR) / "configs" / "examples" / "one-core.json";
+      std::filesystem::path(kSourceDir) / "configs" / "examples" / "one-core.json";
   const Plan plan = load_plan(example);
   const std::string& name = plan.machine.fingerprint;
   const GpuPlaces places{"0123456789abcdef", {}};

@@ -37,7 +37,7 @@ std::vector<PlanDifference> between(const Topology& planned, const Topology& her
 }
 
 Topology simulated(const char* name) {
-  return load_simulated_machine(std::string(ZF_SOURCE_DIR) + "/configs/machines/" + name).topology;
+  return load_simulated_machine(std::string(kSourceDir) + "/configs/machines/" + name).topology;
 }
 
 /// Returns 2 packages with 16 cores in all and a GPU on each.

@@ -98,7 +98,7 @@ Plan one_core() {
 }
 
 void expect_example(const char* name, const Plan& plan) {
-  const auto path = std::filesystem::path(ZF_SOURCE_DIR) / "configs" / "examples" / name;
+  const auto path = std::filesystem::path(kSourceDir) / "configs" / "examples" / name;
   if (std::getenv("ZF_REGENERATE") != nullptr) save_plan(plan, path);
   EXPECT_EQ(read_text_file(path), print_plan(plan)) << "if that is meant, run again with ZF_REGENERATE=1";
   EXPECT_EQ(load_plan(path), plan);

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Plan example(const char* name) { return load_plan(std::string(ZF_SOURCE_DIR "/configs/examples/") + name); }
+Plan example(const char* name) { return load_plan(std::string(kSourceDir) + "/configs/examples/" + name); }
 
 TEST(Explain, SaysWhoGetsWhatAndWhy) {
   const Plan plan = example("slurm-sparse-32.json");

@@ -56,7 +56,7 @@ class CountingMeter : public Meter {
 /// Returns a simulated job whose visits are counted.
 TuningJob simulated_job_of(const TuningRequest& request, Visits& visits) {
   TuningJob job = job_on_simulated_machine(
-      std::string(ZF_SOURCE_DIR) + "/configs/machines/epyc-7742-8gpu-nps4.json", request);
+      std::string(kSourceDir) + "/configs/machines/epyc-7742-8gpu-nps4.json", request);
   job.meter = std::make_unique<CountingMeter>(std::move(job.meter), visits);
   return job;
 }
@@ -74,8 +74,7 @@ Plan tune_for_deepspeed(Visits& visits, const int& signal, const std::function<v
 
 TEST(Tuning, ASimulatedMachineSaysWhatItWasComparedWith) {
   const auto second_warning = [](const char* machine) {
-    return job_on_simulated_machine(std::filesystem::path(ZF_SOURCE_DIR) / "configs" / "machines" / machine,
-                                    {})
+    return job_on_simulated_machine(std::filesystem::path(kSourceDir) / "configs" / "machines" / machine, {})
         .warnings.at(1);
   };
   EXPECT_THAT(second_warning("epyc-7742-8gpu-nps1.json"), HasSubstr("6 of 6 signs right"));

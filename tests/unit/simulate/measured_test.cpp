@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path kMeasured = fs::path(ZF_SOURCE_DIR) / "configs" / "measured";
-const fs::path kWorkload = fs::path(ZF_SOURCE_DIR) / "configs" / "workloads" / "qwen2.5-3b-2gpu.json";
+const fs::path kMeasured = fs::path(kSourceDir) / "configs" / "measured";
+const fs::path kWorkload = fs::path(kSourceDir) / "configs" / "workloads" / "qwen2.5-3b-2gpu.json";
 
 /// Counts of one half, by which it is judged.
 struct Tally {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-const fs::path kConfigs = fs::path(ZF_SOURCE_DIR) / "configs";
+const fs::path kConfigs = fs::path(kSourceDir) / "configs";
 
 fs::path machine_file(const char* name) { return kConfigs / "machines" / name; }
 

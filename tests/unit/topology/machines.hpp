@@ -20,7 +20,7 @@ inline Topology topology_of(const std::string& source) {
 
 /// Returns the path of a file in tests/machines.
 inline std::string own_machine(const std::string& name) {
-  return std::string(ZF_SOURCE_DIR) + "/tests/machines/" + name;
+  return std::string(kSourceDir) + "/tests/machines/" + name;
 }
 
 /// Why a test skips without the folder of foreign_machines(). All say the same, so that scripts/test can
