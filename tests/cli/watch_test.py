@@ -127,7 +127,7 @@ class Watch(CommandTest):
         self.assertRegex(result.stdout, rf"(?m)^[0-2]\.\d s: process {trainer.pid} \(python3\S*\), thread "
                          rf"{trainer.pid} \(the main thread\): moved from CPUs {print_cpus(set(self.cpus))} to CPU "
                          rf"{to[0]}$")
-        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for 2\.\d s: 1 move$")
+        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for [2-9]\.\d s: 1 move$")
 
     def test_a_preloaded_library_that_leaks_a_mask_is_named_within_the_watch(self):
         if shutil.which("gcc") is None or os.uname().machine != "x86_64":
@@ -157,7 +157,7 @@ class Watch(CommandTest):
         trainer = self.start_under_plan()
         result = self.watch(trainer, "churn(2)", time_s="3s")
         self.assert_exit(result, DONE)
-        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for 3\.\d s: none was moved$")
+        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for [3-9]\.\d s: none was moved$")
 
     def test_threads_that_pin_themselves_late_in_their_first_second_are_no_alarm(self):
         """They begin all over half a second, so some are seen twice before they pin themselves."""
