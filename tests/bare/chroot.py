@@ -2,6 +2,7 @@
 
 import contextlib
 import filecmp
+import hashlib
 import json
 import os
 import pathlib
@@ -9,9 +10,12 @@ import re
 import shutil
 import subprocess
 import unittest
+import urllib.request
 
 SOURCE = pathlib.Path(os.environ["ZF_SOURCE_DIR"])
 FOLDER = pathlib.Path(os.environ["ZF_BARE_FOLDER"])  # keeps the systems between runs
+MINIMAL = pathlib.Path(os.environ["ZF_BARE_MINIMAL"])  # those that nothing was done to, between checkouts too
+ARCHIVE = "http://deb.debian.org/debian"
 DOCKER_LIKE = SOURCE / "tests/bare/docker_like.py"
 
 # The user has a number that no real user is likely to have.
@@ -48,9 +52,15 @@ def _sources() -> list[str]:
 
 
 def minimal(suite: str) -> pathlib.Path:
-    """Returns the root of this release as debootstrap leaves it, to be copied. Skips if it cannot be made here."""
-    root = FOLDER / "minimal" / suite
-    if (root / "etc/debian_version").exists():
+    """Returns the root of this release as debootstrap leaves it, to be copied. Skips if it cannot be made here.
+
+    Debian's index of the release stands for all of its packages: with another one, the system is made anew."""
+    try:
+        with urllib.request.urlopen(f"{ARCHIVE}/dists/{suite}/InRelease", timeout=60) as index:
+            root = MINIMAL / f"{suite}-{hashlib.sha256(index.read()).hexdigest()[:16]}"
+    except OSError as error:
+        raise unittest.SkipTest(f"no package archive in reach: {error}") from error
+    if root.exists():
         return root
     for tool in ("debootstrap", "unshare"):
         if not shutil.which(tool):
@@ -60,25 +70,16 @@ def minimal(suite: str) -> pathlib.Path:
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         raise unittest.SkipTest("unshare --mount is refused here, and a system in a folder needs its own /proc")
     root.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = root.with_name(root.name + ".unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    for old in root.parent.glob(f"{suite}-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    unfinished = root.with_name(f"{root.name}.unfinished")
     # debootstrap mounts /proc in the folder, and leaves it there if it fails. In a mount namespace of its own it leaves
     # nothing behind, so the line above never reaches into a mounted /proc.
-    made = subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", suite, unfinished,
-                           "http://deb.debian.org/debian"],
+    made = subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", suite, unfinished, ARCHIVE],
                           capture_output=True, text=True, timeout=600, check=False)
     if made.returncode != 0:
         last = (made.stdout + made.stderr).strip().splitlines()[-1:]
         raise unittest.SkipTest(f"debootstrap cannot make Debian {suite} (no package archive in reach?): {last}")
-    # How apt reaches the archive here, for example through a proxy, holds inside too.
-    for part in pathlib.Path("/etc/apt/apt.conf.d").glob("*"):
-        if "Acquire::" in part.read_text(errors="replace"):
-            shutil.copy(part, unfinished / "etc/apt/apt.conf.d")
-    with (unfinished / "etc/passwd").open("a") as users:
-        # An x would be locked to sudo, because /etc/shadow has no line for it.
-        users.write(f"user:*:{USER}:{USER}::/home/user:/bin/bash\n")
-    with (unfinished / "etc/group").open("a") as groups:
-        groups.write(f"user:x:{USER}:\n")
     unfinished.rename(root)
     return root
 
@@ -88,6 +89,15 @@ def copy_of(suite: str, root: pathlib.Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "--archive", "--reflink=auto", minimal(suite), root], check=True)
+    # How apt reaches the archive here, for example through a proxy, holds inside too.
+    for part in pathlib.Path("/etc/apt/apt.conf.d").glob("*"):
+        if "Acquire::" in part.read_text(errors="replace"):
+            shutil.copy(part, root / "etc/apt/apt.conf.d")
+    with (root / "etc/passwd").open("a") as users:
+        # An x would be locked to sudo, because /etc/shadow has no line for it.
+        users.write(f"user:*:{USER}:{USER}::/home/user:/bin/bash\n")
+    with (root / "etc/group").open("a") as groups:
+        groups.write(f"user:x:{USER}:\n")
 
 
 class Chroot:

@@ -22,7 +22,7 @@ class Debootstrap(unittest.TestCase):
         program.write_text(FAILS)
         program.chmod(0o755)
         path = f"{folder}:{os.environ['PATH']}"
-        with mock.patch.dict(os.environ, PATH=path), mock.patch.object(chroot, "FOLDER", pathlib.Path(folder, "bare")):
+        with mock.patch.dict(os.environ, PATH=path), mock.patch.object(chroot, "MINIMAL", pathlib.Path(folder, "bare")):
             with self.assertRaises(unittest.SkipTest) as skipped:
                 chroot.minimal("sid")
             if "mounted" not in str(skipped.exception):
