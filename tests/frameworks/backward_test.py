@@ -2,8 +2,7 @@
 
 The cases are in backward/, and run in the environment of the frameworks."""
 
-import subprocess
-
+import warm
 from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment
 from inplace_test import LIBRARY
 from zf_cli import SOURCE
@@ -17,9 +16,8 @@ class Backward(FrameworkTest):
         """Costs 20 s."""
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
                                             OMP_WAIT_POLICY="passive")
-        done = subprocess.run([PYTHON, "-m", "unittest", "-v", "bits_cases", "refusal_cases", "ddp_cases"],
-                              cwd=HERE / "backward", env=environment, text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=250, check=False)
+        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", "ddp_cases", "bits_cases", "refusal_cases"], warm.TORCH,
+                        cwd=HERE / "backward", env=environment, timeout=250)
         print(done.stdout)
         self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
         self.assertNotIn("Ran 0 tests", done.stderr)

@@ -8,6 +8,7 @@ import os
 import resource
 import unittest
 
+import warm
 from frameworks_case import TUNE, FrameworkTest, free_port, job
 from zf_cli import SOURCE
 
@@ -29,6 +30,8 @@ SOME = [{"stage": 1, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 
 
 
 class DeepSpeed(FrameworkTest):
+    WARM = warm.DEEPSPEED
+
     def setUp(self):
         super().setUp()
         self.make_plan("--ranks", "1", "--mode", "wait")

@@ -9,6 +9,7 @@ import os
 import random
 import unittest
 
+import warm
 from frameworks_case import FrameworkTest, free_port, job
 from zf_cli import SOURCE
 
@@ -40,6 +41,8 @@ def of_deepspeed(case: dict) -> dict:
 
 
 class ExactStage3(FrameworkTest):
+    WARM = warm.DEEPSPEED
+
     def setUp(self):
         super().setUp()
         self.make_plan("--ranks", "1", "--mode", "overlap")

@@ -5,11 +5,13 @@ The jobs are in jobs/, the environment is made by scripts/frameworks-env, and do
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
 import unittest
 
+import warm
 from zf_cli import BINARY, SOURCE, CommandTest, clean_environment, parse_cpus
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,6 +73,8 @@ def home_of(plan: dict, rank=0) -> set[int]:
 
 
 class FrameworkTest(CommandTest):
+    WARM: tuple[str, ...] = ()  # what has been imported where a job begins that has no launcher
+
     def setUp(self):
         need_environment()
         super().setUp()
@@ -83,11 +87,16 @@ class FrameworkTest(CommandTest):
     def launch(self, *words: str, timeout=200, **variables: str) -> list[dict]:
         """Runs a launcher to its end. What its ranks said, one list of facts."""
         environment = framework_environment(**{"MASTER_PORT": free_port()} | variables)  # tests run beside each other
-        done = subprocess.run(words, cwd=self.folder, env=environment, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+        done = self.run_job(words, environment, timeout)
         self.output = f"\nstdout: {done.stdout}\nstderr: {done.stderr}"
         self.assertEqual(done.returncode, 0, self.output)
         return lines_of(done.stdout)
+
+    def run_job(self, words, environment: dict[str, str], timeout: float) -> subprocess.CompletedProcess:
+        modules = self.WARM if words[0] == PYTHON and words[1] != "-m" else ()
+        if any(re.match("OMP_|TORCH", name) for name in environment.keys() - framework_environment().keys()):
+            modules = ()  # they are read when torch is imported
+        return warm.run(words, modules, cwd=self.folder, env=environment, timeout=timeout)
 
     def ended(self, *words: str, **keywords) -> list[dict]:
         """The same, but where each rank ended, by rank."""

@@ -3,12 +3,13 @@
 The cases are in in_place/, one file for an idea, and run in the environment of the frameworks."""
 
 import os
-import subprocess
 
+import warm
 from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment, job
 from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
+PYTHONPATH = f"{SOURCE / 'runtime/python'}:{HERE}"
 
 
 class InPlace(FrameworkTest):
@@ -17,10 +18,10 @@ class InPlace(FrameworkTest):
 
     def run_cases(self, *files: str, **variables: str):
         # Threads that spin would keep the CPUs from the tests beside these.
-        environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
+        environment = framework_environment(PYTHONPATH=PYTHONPATH, ZF_RUNTIME_LIBRARY=LIBRARY,
                                             OMP_WAIT_POLICY="passive", **variables)
-        done = subprocess.run([PYTHON, "-m", "unittest", "-v", *files], cwd=HERE / "in_place", env=environment,
-                              text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=3000, check=False)
+        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", *files], warm.TORCH, cwd=HERE / "in_place",
+                        env=environment, timeout=3000)
         print(done.stdout)
         self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
         self.assertNotIn("Ran 0 tests", done.stderr)

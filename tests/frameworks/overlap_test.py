@@ -4,22 +4,23 @@ The cases are in overlap/, one file for an idea, and run in the environment of t
 stand in for those on a GPU where overlap="off" shall have a process."""
 
 import os
-import subprocess
 
+import warm
 from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment
 from zf_cli import BINARY, SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
+PYTHONPATH = f"{SOURCE / 'runtime/python'}:{HERE}"
 
 
 class Overlap(FrameworkTest):
     def run_cases(self, *files: str, timeout=280, **variables: str):
         """Runs the cases of some files in one process: to import torch and to step once costs 6 s."""
         # Threads that spin would keep the CPUs from the tests beside these.
-        environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
+        environment = framework_environment(PYTHONPATH=PYTHONPATH, ZF_RUNTIME_LIBRARY=LIBRARY,
                                             ZF_TUNE_BINARY=BINARY, OMP_WAIT_POLICY="passive", **variables)
-        done = subprocess.run([PYTHON, "-B", "-m", "unittest", "-v", *files], cwd=HERE / "overlap", env=environment,
-                              text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", *files], warm.TORCH, cwd=HERE / "overlap",
+                        env=environment, timeout=timeout)
         print(done.stdout)
         self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
         self.assertNotIn("Ran 0 tests", done.stderr)

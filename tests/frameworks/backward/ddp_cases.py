@@ -67,4 +67,4 @@ class Ddp(Case):
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
-        torch.multiprocessing.spawn(run_rank, (port,), nprocs=2)
+        torch.multiprocessing.start_processes(run_rank, (port,), nprocs=2, start_method="fork")

@@ -5,7 +5,6 @@ import datetime
 import os
 import pathlib
 import socket
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -14,6 +13,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
+import warm
 import zf_runtime
 
 HERE = pathlib.Path(__file__)
@@ -177,12 +177,10 @@ def launch(folder, names, ranks=2):
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
-        started = [subprocess.Popen(
-            [sys.executable, str(HERE), folder, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env=os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held.getsockname()[1]), "RANK": str(rank),
-                              "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"})
-            for rank in range(ranks)]
-        return "\n".join(process.communicate(timeout=120)[0] for process in started)
+        env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held.getsockname()[1]),
+                            "WORLD_SIZE": str(ranks)}
+        return warm.run_ranks([sys.executable, "-B", str(HERE), folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
+                              env=env, timeout=120)
 
 
 class Ranks(unittest.TestCase):
@@ -220,6 +218,7 @@ OF_TWO = (fsdp, fsdp_with_offload, tensor_parallel, saved_by_two)
 
 def main(folder, names):
     warnings.filterwarnings("error", message="zf_runtime")
+    torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     for name in names:
         try:

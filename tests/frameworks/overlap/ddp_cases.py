@@ -62,7 +62,7 @@ class TwoRanks(unittest.TestCase):
         cases = [(clip, micro_batches, has_hook) for clip in (None, 0.05) for micro_batches in (1, 4)
                  for has_hook in (False, True)]
         settings = [(mode, *case) for case in cases for mode in ("off", "exact")]
-        context = torch.multiprocessing.get_context("spawn")
+        context = torch.multiprocessing.get_context("fork")  # which has imported torch
         queue = context.Queue()
         held = self.enterContext(socket.socket())  # no other process is given its port before rank 0 listens there
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,7 +8,6 @@ import pathlib
 import random
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ import warnings
 
 import torch
 import torch.distributed as dist
+import warm
 from fsdp_programs import (
     AFTER,
     BF16,
@@ -202,11 +202,9 @@ def launch(folder, names, ranks):
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         port = str(held.getsockname()[1])
-        started = [subprocess.Popen(
-            [sys.executable, "-B", __file__, folder, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, env=os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
-                              "RANK": str(rank), "WORLD_SIZE": str(ranks)}) for rank in range(ranks)]
-        return "\n".join(process.communicate(timeout=3400)[0] for process in started)
+        env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks)}
+        return warm.run_ranks([sys.executable, "-B", __file__, folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
+                              env=env, timeout=3400)
 
 
 class Ranks(unittest.TestCase):
