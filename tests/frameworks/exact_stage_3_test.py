@@ -10,7 +10,7 @@ import random
 import unittest
 
 import warm
-from frameworks_case import FrameworkTest, free_port, job
+from frameworks_case import FrameworkTest, framework_environment, free_port, job, lines_of
 from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
@@ -41,23 +41,26 @@ def of_deepspeed(case: dict) -> dict:
 
 
 class ExactStage3(FrameworkTest):
-    WARM = warm.DEEPSPEED
-
     def setUp(self):
         super().setUp()
         self.make_plan("--ranks", "1", "--mode", "overlap")
 
-    def train(self, cases: list[dict], *launcher: str, timeout=3000) -> list[dict]:
+    def train(self, cases: list[dict], ranks=1, timeout=3000) -> list[dict]:
         (self.folder / "cases.json").write_text(json.dumps(cases))
-        said = self.launch(*launcher, *job("zero_exact_3"), timeout=timeout, ZF_PLAN=str(self.folder / "plan.json"),
-                           PYTHONPATH=str(SOURCE / "runtime/python"), ZF_RUNTIME_LIBRARY=LIBRARY,
-                           ZERO_CASES=str(self.folder / "cases.json"))
-        self.assertEqual(len(said), len(cases) * (2 if launcher else 1), self.output)
+        environment = framework_environment(
+            ZF_PLAN=str(self.folder / "plan.json"), PYTHONPATH=str(SOURCE / "runtime/python"),
+            ZF_RUNTIME_LIBRARY=LIBRARY, ZERO_CASES=str(self.folder / "cases.json"), MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=free_port(), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks))
+        statuses, self.output = warm.run_ranks(job("zero_exact_3"), warm.DEEPSPEED, ranks, cwd=self.folder,
+                                               env=environment, timeout=timeout)
+        self.assertEqual(statuses, [0] * ranks, self.output)
+        said = lines_of(self.output)
+        self.assertEqual(len(said), len(cases) * ranks, self.output)
         return said
 
     def train_two_ranks(self, cases: list[dict]) -> list[dict]:
         self.make_plan("--ranks", "2", "--mode", "wait")  # two CPUs are enough
-        return self.train(cases, "torchrun", "--nproc-per-node", "2", "--master-port", free_port(), "--no-python")
+        return self.train(cases, ranks=2)
 
     def assert_same_bits(self, said: dict, padding=0):
         """padding: so many elements have whatever was in memory, since DeepSpeed never writes them."""

@@ -1,9 +1,9 @@
 """The tests of tests/python that need torch, with a current one. tests/python runs them with the system's."""
 
 import os
-import subprocess
 import unittest
 
+import warm
 from frameworks_case import PYTHON, need_environment
 from zf_cli import BINARY, SOURCE
 
@@ -13,9 +13,8 @@ class Package(unittest.TestCase):
         need_environment()
         environment = os.environ | {"ZF_SOURCE_DIR": str(SOURCE), "ZF_TUNE_BINARY": BINARY,
                                     "PYTHONPATH": str(SOURCE / "tests/python/helpers")}
-        ended = subprocess.run([PYTHON, "-B", "-m", "unittest", "discover", "-s", ".", "-p", pattern],
-                               cwd=SOURCE / "tests/python" / room, env=environment, text=True, capture_output=True,
-                               timeout=250, check=False)
+        ended = warm.run([PYTHON, "-B", "-m", "unittest", "discover", "-s", ".", "-p", pattern], warm.TORCH,
+                         cwd=SOURCE / "tests/python" / room, env=environment, timeout=250)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertTrue(ended.stderr.endswith("OK\n"), ended.stderr)
         self.assertNotIn("Ran 0 tests", ended.stderr, f"there is no {room}/{pattern}")

@@ -3,9 +3,9 @@
 Seen with PyTorch 2.13.0 and DeepSpeed 0.19.8."""
 
 import json
-import subprocess
 import unittest
 
+import warm
 from frameworks_case import FrameworkTest, framework_environment, job, lines_of
 from zf_cli import BINARY, SOURCE
 
@@ -32,10 +32,10 @@ class Recorded(FrameworkTest):
         return next(line["digest"] for line in self.said if "digest" in line)
 
     def same_bits_as_without(self, *words: str) -> str:
-        """Returns what the recorded job computed, after a comparison with the same job on its own."""
+        """Returns what the recorded job computed, after a comparison with the same job on its own, which is warm."""
         recorded = self.digest()
-        alone = subprocess.run(job("recorded", *words), text=True, capture_output=True, check=True, timeout=200,
-                               cwd=self.folder, env=framework_environment(**self.variables))
+        alone = warm.run(job("recorded", *words), warm.TORCH, timeout=200, cwd=self.folder,
+                         env=framework_environment(**self.variables))
         self.assertEqual(recorded, next(line["digest"] for line in lines_of(alone.stdout) if "digest" in line))
         return recorded
 

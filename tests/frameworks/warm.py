@@ -6,6 +6,7 @@ binding or command needs a process of its own. So have all jobs of tests that ct
 
 import concurrent.futures
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
@@ -48,12 +49,13 @@ def run(words, modules, *, cwd, env: dict[str, str], timeout: float) -> subproce
         return subprocess.CompletedProcess(words, status, _text(out), _text(err))
 
 
-def run_ranks(words, modules, ranks: int, *, env: dict[str, str], **more) -> str:
-    """Runs that many ranks beside each other. Returns what they said."""
+def run_ranks(words, modules, ranks: int, *, env: dict[str, str], **more) -> tuple[list[int], str]:
+    """Runs that many ranks beside each other. Returns how each ended, and what they said."""
     with concurrent.futures.ThreadPoolExecutor(ranks) as threads:
         each = [threads.submit(run, words, modules, env=env | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, **more)
                 for rank in range(ranks)]
-    return "\n".join(done.result().stdout + done.result().stderr for done in each)
+    done = [rank.result() for rank in each]
+    return [rank.returncode for rank in done], "\n".join(rank.stdout + rank.stderr for rank in done)
 
 
 def _text(file) -> str:
@@ -100,6 +102,7 @@ def _serve(name: str, owner: str, modules) -> dict | None:
     ended = os.pidfd_open(int(owner))
     for module in modules:
         importlib.import_module(module)
+    gc.freeze()  # no collection of a job looks at what is imported
     while ended not in (ready := select.select([listener, ended], [], [], 1)[0]):
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:

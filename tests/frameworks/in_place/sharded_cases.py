@@ -180,7 +180,7 @@ def launch(folder, names, ranks=2):
         env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held.getsockname()[1]),
                             "WORLD_SIZE": str(ranks)}
         return warm.run_ranks([sys.executable, "-B", str(HERE), folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
-                              env=env, timeout=120)
+                              env=env, timeout=120)[1]
 
 
 class Ranks(unittest.TestCase):

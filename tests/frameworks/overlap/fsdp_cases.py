@@ -204,7 +204,7 @@ def launch(folder, names, ranks):
         port = str(held.getsockname()[1])
         env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks)}
         return warm.run_ranks([sys.executable, "-B", __file__, folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
-                              env=env, timeout=3400)
+                              env=env, timeout=3400)[1]
 
 
 class Ranks(unittest.TestCase):
