@@ -16,6 +16,8 @@ LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_run
 BETWEEN = ["another lr", "another backward", "gradients", "write gradients", "fp32 params", "fp32 moments",
            "write masters", "write moments", "publish masters", "refresh masters", "optimizer's state_dict", "forward",
            "a forked child", "torch.save", "write weights"]
+# The same by tensors, without a function of DeepSpeed's.
+DIRECTLY = ["masters", "write masters themselves", "moments", "write state", "write gradients themselves"]
 SETTINGS = {"stage": (1, 2, 3), "dtype": ("fp32", "bf16"), "clip": (0.0, 0.5), "groups": (1, 2), "accumulation": (1, 2)}
 ALL = [dict(zip(SETTINGS, values)) for values in itertools.product(*SETTINGS.values())]
 SPIKES = {"3": "100", "4": "inf", "7": "nan", "9": "-100"}
@@ -178,8 +180,10 @@ class DeepSpeed(FrameworkTest):
         """In each second step something reads or writes state or gradients between backward and step(); or a kill comes
         then. Costs 10 s."""
         between = {"stage": 2, "dtype": "bf16", "groups": 2, "clip": 0.0, "uses": ["forward"] * 8, "between": BETWEEN}
+        directly = {"stage": 1, "dtype": "fp32", "groups": 1, "uses": ["forward"] * 5,
+                    "between": DIRECTLY + BETWEEN[::3]}
         self.train_exact([case | {"speculate": True} for case in (
-            between | {"interrupts": True}, between | {"stage": 1, "dtype": "fp32", "groups": 1},
+            between | {"interrupts": True}, between | directly,
             {"stage": 2, "dtype": "bf16", "clip": 0.0, "uses": ["forward"], "kills": 5, "accumulation": 3})])
         self.assertGreater(max(each["taken_back"] for each in self.said), 5)
         killed = self.said[-1]

@@ -258,6 +258,9 @@ TOGETHER = {
     "refresh masters": written(lambda engine: engine.optimizer.refresh_fp32_params())}
 USES = ALONE | TOGETHER
 BEFORE_STEP = USES | {
+    "write masters themselves": written(lambda engine: [flat.mul_(0.5) for flat in partitions_of(engine.optimizer)]),
+    "write gradients themselves": written(lambda engine: [flat.grad.mul_(0.5)
+                                                          for flat in partitions_of(engine.optimizer)]),
     "another backward": lambda engine: [engine.backward(loss_of(engine, 97)).detach()],
     "another lr": written(lambda engine: [group.update(lr=group["lr"] / 2)
                                           for group in engine.optimizer.optimizer.param_groups]),

@@ -155,6 +155,7 @@ class FlatArena:
         self.is_beside = False  # hand_over() follows the step that is running
         self.publish: Callable[[], None] = lambda: None  # is called before all is waited for
         self.note_of_job: Callable[[], bytes] = lambda: b""  # what is kept with a step
+        self.may_begin: Callable[[bool], None] = lambda _: None  # is told whether steps may begin in the next backward
         self.follower: Any = None  # the thread that publishes steps, which ends before the runtime
         self.at_end: Callable[[], None] = lambda: None  # is called when all was waited for, for good
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late

@@ -30,7 +30,7 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
         if not hides_step:
             arena.wait()
         if arena.speculation is not None:
-            arena.speculation.stepped(hides_step)
+            arena.may_begin(arena.speculation.stepped(hides_step))
         return result
 
     @functools.wraps(step)
@@ -44,11 +44,13 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
     zero.step = step_beside
 
 
-def has_hooks(of_optimizer: Any) -> bool:
-    """Returns whether hooks follow the optimizer's step, its own or those of all: they may read what they like."""
-    from torch.optim.optimizer import _global_optimizer_post_hooks  # older PyTorch has none, and no mode exact
+def hooks_of(optimizer: Any) -> list[Any]:
+    """Returns where the hooks before and behind an optimizer's step are, its own and those of all: they may read what
+    they like."""
+    from torch.optim import optimizer as of_all
 
-    return bool(of_optimizer or _global_optimizer_post_hooks)
+    return [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks,
+            of_all._global_optimizer_pre_hooks, of_all._global_optimizer_post_hooks]
 
 
 def all_ranks_can(zero: Any, can: bool) -> bool:

@@ -29,7 +29,7 @@ from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
 from ..optim.overlap import follower
 from .arena import FlatArena, Noted, Slot, is_over
-from .beside import has_hooks, make_beside
+from .beside import hooks_of, make_beside
 from .fused import has_part
 from .messages import say, say_once
 from .speculation import Span, begin_behind, calls_of_next
@@ -264,8 +264,8 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
     if arena.speculation is not None:
         _begin_in_backward(zero, arena, parts, persistent, unclipped)
     wrap(zero, ("partition_grads", "_offload_grad_partition_at_boundary"), arena.finish)
-    hooks = zero.optimizer._optimizer_step_post_hooks
-    make_beside(zero, arena, lambda: not has_hooks(hooks) and _reads_are_seen(zero), hand_over)
+    hooks = hooks_of(zero.optimizer)
+    make_beside(zero, arena, lambda: not any(hooks) and _reads_are_seen(zero), hand_over)
     _cut_prefetch(zero)
     _let_gathers_wait()
 

@@ -22,7 +22,7 @@ from ..optim.overlap.ranks import timeout_of_program
 from ..optim.overlap.reads import Reads, are_seen
 from ..optim.tensors.streams import REACHED, device_of
 from .arena import FlatArena
-from .beside import has_hooks, make_beside
+from .beside import hooks_of, make_beside
 from .messages import say_once
 from .publisher import Piece, Publication, Publisher
 from .ranges import Ranges, Weight
@@ -58,7 +58,7 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
     """Lets the step run beside the next forward. All ranks call this."""
     forward = NextForward(zero, arena)
     if arena.speculation is not None:
-        _begin_in_backward(zero, arena, arena.speculation, unclipped)
+        _begin_in_backward(zero, arena, arena.speculation, unclipped, forward)
     step, process = zero.step, zero.process_gradients
 
     def step_without_gather(*args: Any, **keywords: Any) -> Any:
@@ -72,10 +72,11 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
 
     zero.step, zero.process_gradients = step_without_gather, process_gradients
     make_beside(zero, arena, forward.hides, functools.partial(forward.hand_over, weakref.ref(zero)))
+    zero.step = forward.looking_away(zero.step)
 
 
 def _begin_in_backward(zero: Any, arena: FlatArena, speculation: Speculation,
-                       unclipped: Callable[[int], float]) -> None:
+                       unclipped: Callable[[int], float], forward: NextForward) -> None:
     """Lets steps begin when ZeRO has put gradients into the arena."""
     partitions, spans, slots = zero.single_partition_of_fp32_groups, {}, {}
     for group, partition in enumerate(partitions):
@@ -98,7 +99,8 @@ def _begin_in_backward(zero: Any, arena: FlatArena, speculation: Speculation,
         return spans.get(zero.get_param_id(param)) if zero.is_gradient_accumulation_boundary() else None
 
     for name in _PLACE:  # the first calls the second, but not always; and it is called alone
-        begin_behind(zero, arena, name, span_of, expected, lambda _: None)
+        setattr(zero, name, forward.looking_away(getattr(zero, name)))
+        begin_behind(zero, arena, name, span_of, expected, lambda _: forward.guard_state(speculation))
 
 
 @contextlib.contextmanager
@@ -133,7 +135,7 @@ class NextForward:
         self._device = device_of(zero.bit16_groups_flat[0].device)
         self._publisher = Publisher(arena, self._device.sender(), group)
         self._thread = threading.get_ident()
-        self._hooks = zero.optimizer._optimizer_step_post_hooks
+        self._hooks = hooks_of(zero.optimizer)
         self._turn: Publication | None = None  # until no parameter needs a wait
         self._weights: list[Weight] = []
         self._addresses: list[int] = []  # of all partitions, when that list was made
@@ -143,17 +145,43 @@ class NextForward:
         self._order = Order(self, "Call engine.optimizer.state_dict() before such a forward, or use mode \"wait\"")
         compiled.tell(self)
         # The thread has the arena. Parameters, which this object has, hold their ZeRO optimizer.
-        publish, end = weakref.WeakMethod(self._publish), weakref.WeakMethod(self._end)
+        publish, end, stay = (weakref.WeakMethod(method) for method in (self._publish, self._end, self._stay))
         arena.publish = lambda: _called(publish)
         arena.at_end = lambda: _called(end)
+        arena.may_begin = lambda may: _called(stay, may)
         arena.follower = self._publisher
+
+    # ---- a step that is begun in backward ----
+
+    def _stay(self, may_begin: bool) -> None:
+        self._reads.stay(may_begin)
+        if may_begin:
+            self._order.watch(is_told=True)  # some modules must not find our mode
+
+    def guard_state(self, speculation: Speculation) -> None:
+        """Is called before a step is begun in backward. The first use of the state from outside takes back."""
+        arena = self._arena
+        if not self._reads.stays:
+            speculation.stop()  # it would not be seen
+        state = [Weight(slot.param, -1, 0, 0) for slot in arena.slots]
+        self._reads.guard(Ranges(state, _state_of(arena)), state)
+
+    def looking_away(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Lets a function of ZeRO's own use the state."""
+
+        @functools.wraps(function)
+        def unguarded(*args: Any, **keywords: Any) -> Any:
+            with self._reads.looking_away():
+                return function(*args, **keywords)
+
+        return unguarded
 
     # ---- a step ----
 
     def hides(self) -> bool:
         """Returns whether a step may go on when step() returns: what other threads read is not seen, nor what is
-        compiled, and hooks behind the optimizer's step may read what they like."""
-        if not are_seen(self._thread) or has_hooks(self._hooks):
+        compiled, and hooks of the optimizer's step may read what they like."""
+        if not are_seen(self._thread) or any(self._hooks):
             return False
         if compiled.has_compiled():
             say_once("mode \"exact\" with torch.compile: what it has compiled reads unseen, so each step is waited for")
@@ -215,14 +243,15 @@ class NextForward:
                                             param.data_ptr() + param.numel() * size))
 
     def _ranges(self, weights: Sequence[Weight]) -> Ranges:
-        slots = self._arena.slots if weights else []
-        return Ranges(weights, [each for slot in slots for each in (*slot.transferred, *slot.moments)])
+        return Ranges(weights, _state_of(self._arena) if weights else [])
 
     # ---- who waits ----
 
     def wait_for(self, weights: Sequence[Weight]) -> list[Weight] | None:
         """Waits for parameters. Returns those that need no wait any more, on any stream; None: all."""
         turn, done = self._turn, []
+        if self._is_begun:
+            self._arena.wait()
         if turn is None:
             return None
         for weight in weights:
@@ -237,7 +266,13 @@ class NextForward:
     def is_done(self, weight: Weight) -> bool:
         """Returns whether a parameter needs no wait any more, on any stream."""
         turn = self._turn
-        return turn is None or (turn.published[weight.piece].is_set and turn.events[weight.piece].is_done())
+        if turn is None or self._is_begun:
+            return not self._is_begun
+        return turn.published[weight.piece].is_set and turn.events[weight.piece].is_done()
+
+    @property
+    def _is_begun(self) -> bool:
+        return self._arena.speculation is not None and self._arena.speculation.is_begun
 
     def wait_for_all(self) -> None:
         """Waits for the whole step."""
@@ -258,10 +293,10 @@ class NextForward:
 
     def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
         """Waits for the parameters of a module that is called, or for all if what its forward reads is not seen."""
+        if self._reads.is_waiting or self._reads.stays:
+            self._reads.before_forward(module, params)
         if not self._reads.is_waiting:
             self._rest()
-        else:
-            self._reads.before_forward(module, params)
 
     def listen_to(self, module: torch.nn.Module) -> None:
         """Is called for a DistributedDataParallel, which no engine of ZeRO has."""
@@ -300,10 +335,14 @@ class NextForward:
         self._turn, self._weights, self._pieces, self._addresses, self._unseen = None, [], [], [], {}
 
 
-def _called(method: weakref.WeakMethod[Any]) -> None:
+def _called(method: weakref.WeakMethod[Any], *args: Any) -> None:
     alive = method()
     if alive is not None:
-        alive()
+        alive(*args)
+
+
+def _state_of(arena: FlatArena) -> list[torch.Tensor]:
+    return [each for slot in arena.slots for each in (*slot.transferred, *slot.moments)]
 
 
 def _smallest_first(slot: Any) -> tuple[int, int]:

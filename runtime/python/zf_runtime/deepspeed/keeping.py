@@ -14,7 +14,7 @@ import torch
 from ..errors import ZfError
 from ..optim.overlap.kept import Kept
 from .arena import FlatArena, Partition
-from .beside import has_hooks
+from .beside import hooks_of
 from .layout import Unsupported, stage_of
 from .messages import say
 from .waiting import wrap
@@ -105,7 +105,7 @@ def _publish_stage_3(zero: Any) -> None:
 
 def _refuse_hooks(zero: Any) -> None:
     """Raises ZfError before a step behind which hooks would read what is not stepped yet."""
-    if has_hooks(zero.optimizer._optimizer_step_post_hooks):
+    if any(hooks_of(zero.optimizer)):
         raise ZfError("with keep= all partitions are stepped together, behind the hooks of the optimizer's step: "
                       "remove those hooks, or leave keep out")
 

@@ -136,12 +136,14 @@ class Speculation(Begun):
         self._offered.update(factors)  # from here on take_back() waits for the thread
         self._do(lambda: self._decide(factors, submit))
 
-    def stepped(self, is_allowed: bool) -> None:
-        """Is called when step() has ended. is_allowed: steps may be begun in the next backward."""
+    def stepped(self, is_allowed: bool) -> bool:
+        """Is called when step() has ended. is_allowed: steps may be begun in the next backward. Returns whether any
+        will."""
         self.take_back()  # it has skipped the step
-        self._count(self._is_kept and not self._is_refused, is_allowed)
+        may_begin = self._count(self._is_kept and not self._is_refused, is_allowed)
         self._is_kept = False
         self._forget()
+        return may_begin
 
     def end(self) -> None:
         if self._owner == os.getpid():

@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Callable
 
@@ -102,7 +102,7 @@ class Reads(TorchFunctionMode):
         if stays:
             self._enter()
 
-    def guard(self, memory: Memory, places: Sequence[Place]) -> None:
+    def guard(self, memory: Any, places: Sequence[Any]) -> None:
         """Is called in backward, when steps of these places may begin before step(). memory: what such a step
         writes."""
         if not (self._guards and self._left):
@@ -112,6 +112,18 @@ class Reads(TorchFunctionMode):
     def unseen(self) -> Any:
         """Returns a context in which nothing waits where guard() was called."""
         return torch._C.DisableTorchFunction() if self._guards else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def looking_away(self) -> Iterator[None]:
+        """Does the same, and leaves all other modes and subclasses as they are."""
+        left = self._left if self._guards else {}
+        if left:
+            self._left = {}
+        try:
+            yield
+        finally:
+            if self._guards and not self._left:  # else what begins meanwhile is guarded already, or a step is under way
+                self._left = left
 
     def end(self) -> None:
         """Is called when no parameter needs a wait any more."""
