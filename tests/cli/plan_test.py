@@ -33,6 +33,20 @@ class Plan(CommandTest):
         self.assert_exit(result, DONE)
         self.assertIn(table, result.stdout)
 
+    def test_each_plan_in_the_page_on_deepspeed_is_made(self):
+        """Steps of mode exact run beside training, so each rank's optimizer has CPUs of its own."""
+        page = (SOURCE / "docs/deepspeed.md").read_text()
+        found = re.findall(r"^\|.*\|.*\|[^|]*`--framework (\S+) ?([^`|]*)`[^|]*\|.*\|$", page, re.MULTILINE)
+        self.assertEqual(len(found), 11)
+        for framework, options in found:
+            with self.subTest(framework=framework, options=options):
+                plan = self.make_plan("--topology", SLURM_NODE, "--ranks", "2", "--framework", framework,
+                                      *options.replace(" U", " 4").split())
+                self.assert_sound(plan)
+                self.assertEqual(plan["workload"]["framework"], framework)
+                if "exact" in options:
+                    self.assertEqual((plan["workload"]["mode"], plan["intent"]["shared"]), ("exact", False))
+
     def test_smt_siblings_stay_on_one_side(self):
         allowed = "64,97-127"
         plan = self.make_plan("--topology", INTERLEAVED_SMT, "--allowed", allowed)
