@@ -45,7 +45,7 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
             partition.param.grad = None
         arena = _open(zero, partitions, mode, options, state, speculates and _can_speculate(zero, mode, state),
                       kept_steps)
-        if mode == "exact" and not all_ranks_can(zero, True):
+        if mode == "exact" and not all_ranks_can(zero.dp_process_group, True):
             mode = arena.mode = _waiting("another rank has no optimizer process")
             if arena.speculation is not None:  # its log takes memory
                 arena.close()
@@ -89,7 +89,7 @@ def _go_on_without(zero: Any, partitions: list[Partition], mode: str, state: str
     for partition in partitions:
         partition.param.grad = zeros_like(partition.param, zero)
     if mode == "exact":
-        all_ranks_can(zero, False)
+        all_ranks_can(zero.dp_process_group, False)
     note = f", and mode \"{mode}\" has no effect" if mode in ("exact", "late") else ""
     note += "" if state == "fp32" else f", with its state in fp32 and not in {state}"
     if not _announce_muon(zero, note):

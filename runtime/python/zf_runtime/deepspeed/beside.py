@@ -53,12 +53,12 @@ def hooks_of(optimizer: Any) -> list[Any]:
             of_all._global_optimizer_pre_hooks, of_all._global_optimizer_post_hooks]
 
 
-def all_ranks_can(zero: Any, can: bool) -> bool:
-    """Returns whether all ranks have an arena. All of them call it."""
-    if torch.distributed.get_world_size(zero.dp_process_group) == 1:
+def all_ranks_can(group: Any, can: bool) -> bool:
+    """Returns whether all ranks of a process group can do something. All of them call it."""
+    if torch.distributed.get_world_size(group) == 1:
         return can
     from deepspeed.accelerator import get_accelerator
 
     answer = get_accelerator().ByteTensor([can])
-    torch.distributed.all_reduce(answer, torch.distributed.ReduceOp.MIN, group=zero.dp_process_group)
+    torch.distributed.all_reduce(answer, torch.distributed.ReduceOp.MIN, group=group)
     return bool(answer.item())
