@@ -1,12 +1,14 @@
-"""Times ZeRO-2 with an optimizer process, waiting and in mode exact, in turns in one process. Forward and backward
-sleep, as those of a GPU would leave the CPUs.
+"""Times ZeRO-1 or 2 with an optimizer process, waiting and in mode exact, in turns in one process. Forward and backward
+sleep, as those of a GPU would leave the CPUs. --speculate adds an engine with steps that begin in backward.
 
 forward takes --forward times the optimizer's step, and backward twice as long. Says per turn {"wait": seconds per
 iteration, "exact": the same}, and last {"step_s": the optimizer's step, "ratio": exact / wait, "model": the same by
 docs/tuning.md, "reached": model / exact}.
-The ratios are medians over the turns."""
+The ratios are medians over the turns. With --speculate "speculated" is the same as "exact", and last comes
+"speculated_to_exact". --clipped says which steps are clipped."""
 
 import argparse
+import itertools
 import statistics
 import time
 
@@ -47,52 +49,65 @@ class Layer(torch.nn.Module):
 
 def make_engine(options, mode: str):
     zf_runtime.deepspeed.uninstall()
-    zf_runtime.deepspeed.install(mode)
+    zf_runtime.deepspeed.install("exact" if mode == "speculated" else mode, speculate=mode == "speculated")
     model = torch.nn.Sequential(*(Layer(options.elements // options.layers) for _ in range(options.layers)))
-    config = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": options.clip, "bf16": {"enabled": True},
+    config = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0, "bf16": {"enabled": True},
               "steps_per_print": 1 << 30, "optimizer": {"type": "AdamW", "params": {"lr": 1e-6}},
-              "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": False}}}
+              "zero_optimization": {"stage": options.stage, "offload_optimizer": {"device": "cpu", "pin_memory": False},
+                                    "reduce_bucket_size": options.elements // options.layers}}
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config,
                                       dist_init_required=True)
     return engine
 
 
-def iterations(engine, count: int) -> float:
+def iterations(engine, count: int, limits) -> float:
     began = time.perf_counter()
     for _ in range(count):
+        engine.optimizer.clip_grad = next(limits)
         x = torch.zeros(1, dtype=torch.bfloat16, requires_grad=True)
         engine.backward(engine(x).float().sum())
         engine.step()
     return (time.perf_counter() - began) / count
 
 
-def step_s(engine, count=9) -> float:
+def limits_of(options):
+    """Returns the norms to which steps are clipped: gradients are all 1e-3."""
+    norm = 1e-3 * options.elements ** 0.5
+    none, one = [2 * norm], [0.9 * norm]
+    return itertools.cycle({"never": none, "tenth": 9 * none + one, "always": one}[options.clipped])
+
+
+def step_s(engine, options, count=9) -> float:
     """Returns how long the optimizer process takes for a step, alone."""
     found = []
     for _ in range(count):
-        iterations(engine, 1)
+        iterations(engine, 1, limits_of(options))
         found.append(arena_of(engine).runtime.stats().last_step_ns / 1e9)
     return statistics.median(found)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    for name, value in {"elements": 64 << 20, "layers": 16, "turns": 15, "iterations": 2, "clip": 1.0,
+    for name, value in {"elements": 64 << 20, "layers": 16, "turns": 15, "iterations": 2, "stage": 2,
                         "forward": 1.5}.items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
+    parser.add_argument("--speculate", action="store_true")
+    parser.add_argument("--clipped", choices=("never", "tenth", "always"), default="always")
     options = parser.parse_args()
-    engines = {mode: make_engine(options, mode) for mode in ("wait", "exact")}
-    step = step_s(engines["wait"])
+    modes = ["wait", "exact", *(["speculated"] if options.speculate else [])]
+    engines = {mode: make_engine(options, mode) for mode in modes}
+    limits = {mode: limits_of(options) for mode in modes}
+    step = step_s(engines["wait"], options)
     forward = options.forward * step
     for engine in engines.values():
         for layer in engine.module:
             layer.forward_s = forward / options.layers
     arena = arena_of(engines["exact"])
-    ratios, models, reached = [], [], []
+    ratios, models, reached, speculated = [], [], [], []
     for turn in range(options.turns + 1):
         took, steps = {}, []
         for mode in sorted(engines, reverse=turn % 2 == 1):
-            took[mode] = iterations(engines[mode], options.iterations)
+            took[mode] = iterations(engines[mode], options.iterations, limits[mode])
         steps.append(arena_of(engines["wait"]).runtime.stats().last_step_ns / 1e9)
         if turn == 0:
             continue
@@ -103,8 +118,9 @@ def main():
         ratios.append(took["exact"] / took["wait"])
         models.append(model / took["wait"])
         reached.append(model / took["exact"])
+        speculated.append(took.get("speculated", took["exact"]) / took["exact"])
     report.say(step_s=step, ratio=statistics.median(ratios), model=statistics.median(models),
-               reached=statistics.median(reached))
+               reached=statistics.median(reached), speculated_to_exact=statistics.median(speculated))
     report.leave_group()
 
 
