@@ -46,11 +46,12 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
 
 def hooks_of(optimizer: Any) -> list[Any]:
     """Returns where the hooks before and behind an optimizer's step are, its own and those of all: they may read what
-    they like."""
+    they like. PyTorch 1 has none of them."""
     from torch.optim import optimizer as of_all
 
-    return [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks,
-            of_all._global_optimizer_pre_hooks, of_all._global_optimizer_post_hooks]
+    names = ((optimizer, "_optimizer_step"), (of_all, "_global_optimizer"))
+    found = (getattr(owner, f"{name}_{when}_hooks", None) for owner, name in names for when in ("pre", "post"))
+    return [hooks for hooks in found if hooks is not None]
 
 
 def all_ranks_can(group: Any, can: bool) -> bool:
