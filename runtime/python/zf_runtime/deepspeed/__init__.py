@@ -61,6 +61,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     Raises ZfError if DeepSpeed cannot be imported."""
     _check_settings(mode, state, speculate)
     uninstall()
+    _let_engines_have_kept()
     if switched_off():
         return
     keep = _keep_name(keep, mode, runtime_options)
@@ -135,6 +136,13 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         original = getattr(owner, name)
         setattr(owner, name, change(original))
         _undo.append(functools.partial(setattr, owner, name, original))
+
+
+def _let_engines_have_kept() -> None:
+    """Lets each engine have `kept`, so that a program that asks for it also runs without keep, and with ZF_TUNE off."""
+    engine = getattr(_module("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
+    if engine is not None:
+        engine.kept = None
 
 
 def _check_settings(mode: str, state: str | None, speculate: bool) -> None:

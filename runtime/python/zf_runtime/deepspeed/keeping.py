@@ -129,7 +129,7 @@ def _resume(engine: Any) -> None:
     if arena is None:
         raise ZfError("keep= or ZF_KEEP is set, and this engine has no ZeRO partitions on the CPU with a "
                       "DeepSpeedCPUAdam, so nothing would be kept: leave it out, or set offload_optimizer")
-    engine.kept, engine.note = None, b""
+    engine.note = b""
     arena.note_of_job = functools.partial(_noted_of, weakref.ref(engine), arena)
     if arena.kept is None:
         return
