@@ -28,6 +28,23 @@ class Keeping(unittest.TestCase):
                     self.assertEqual(variables, {}, error)  # there is no DeepSpeed
                 self.assertIsNone(found.DeepSpeedEngine().kept)
 
+    def test_a_note_that_is_no_bytes_is_refused(self):
+        """bytes(3) would be three zeros."""
+        operator = types.SimpleNamespace(powers=lambda number: (0, 0))
+        optimizer = types.SimpleNamespace(ds_opt_adam=operator, opt_id=0, param_groups=[])
+        zero = types.SimpleNamespace(loss_scaler=types.SimpleNamespace(cur_scale=1.0), optimizer=optimizer)
+        engine = types.SimpleNamespace(
+            optimizer=zero, lr_scheduler=None, global_steps=0, global_samples=0, micro_steps=0, skipped_steps=0,
+            managed_gradient_accumulation=lambda: True, train_batch_size=lambda: 8)
+        for note, is_taken in ((b"mine", True), (bytearray(4), True), (3, False), ("mine", False), ([1], False)):
+            engine.note = note
+            with self.subTest(note=note):
+                if is_taken:
+                    keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
+                else:
+                    with self.assertRaises(TypeError):
+                        keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
+
 
 if __name__ == "__main__":
     unittest.main()

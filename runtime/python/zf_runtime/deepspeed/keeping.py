@@ -180,8 +180,9 @@ def _noted_of(its: Callable[[], Any], arena: FlatArena) -> bytes:
     scaler = {name: value for name, value in vars(zero.loss_scaler).items() if isinstance(value, (bool, int, float))}
     groups = [{name: value for name, value in group.items() if name != "params"}
               for group in zero.optimizer.param_groups]
+    note = bytes(memoryview(engine.note))  # bytes() alone makes zeros of a number
     noted = _Noted(counters, scaler, zero.optimizer.ds_opt_adam.powers(zero.optimizer.opt_id),
-                   None if scheduler is None else scheduler.state_dict(), groups, bytes(engine.note))
+                   None if scheduler is None else scheduler.state_dict(), groups, note)
     packed = pickle.dumps(tuple(noted))
     if len(packed) > arena.note_bytes:
         raise ZfError(f"engine.note and the scheduler's state have {len(packed)} bytes, and there is room for "
