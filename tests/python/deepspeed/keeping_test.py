@@ -45,6 +45,14 @@ class Keeping(unittest.TestCase):
                     with self.assertRaises(TypeError):
                         keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
 
+    def test_the_same_parameters_in_another_order_of_a_partition_are_another_model(self):
+        """That order is not the model's with round_robin_gradients."""
+        first, second = torch.zeros(4), torch.zeros(2, 2)
+        digests = {kept.digest_of(keeping.kinds_of(types.SimpleNamespace(bit16_groups=[[first, second]],
+                                                                         round_robin_bit16_groups=[order])))
+                   for order in ([first, second], [second, first])}
+        self.assertEqual(len(digests), 2)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -122,7 +122,8 @@ class Refused(unittest.TestCase):
 
     def test_partitions_that_cannot_be_kept_are_refused_in_all_ranks(self):
         on_nvme = {"fp32_partitioned_groups_flat": [torch.zeros(8)], "fp16_partitioned_groups_flat": [None]}
-        needed = {"parallel_partitioned_bit16_groups": [], "real_dp_process_group": [], "update_lp_params": None}
+        needed = {"parallel_partitioned_bit16_groups": [], "real_dp_process_group": [], "round_robin_bit16_groups": [],
+                  "update_lp_params": None}
         for more, why in (({"zenflow": True}, "ZenFlow has state"), ({}, "has no parallel_partitioned"),
                           (on_nvme | {"_post_step": None, "_partition_all_parameters": None}, "weights are on NVMe"),
                           (needed, "stepped on the GPU")):

@@ -20,7 +20,8 @@ from .messages import say
 from .waiting import wrap
 
 _COUNTERS = ("global_steps", "global_samples", "micro_steps", "skipped_steps")
-_NEEDED = {2: ("parallel_partitioned_bit16_groups", "real_dp_process_group", "update_lp_params"),
+_NEEDED = {2: ("parallel_partitioned_bit16_groups", "real_dp_process_group", "round_robin_bit16_groups",
+               "update_lp_params"),
            3: ("_post_step", "_partition_all_parameters")}
 
 
@@ -37,7 +38,7 @@ class _Noted(NamedTuple):
 
 def kinds_of(zero: Any) -> list[Any]:
     """Returns what kept.digest_of() takes: shapes and types of a ZeRO optimizer's parameters."""
-    groups = zero.fp16_groups if stage_of(zero) == 3 else zero.bit16_groups
+    groups = zero.fp16_groups if stage_of(zero) == 3 else zero.round_robin_bit16_groups  # as they lie in partitions
     return [(tuple(getattr(param, "ds_shape", param.shape)), str(param.dtype)) for group in groups for param in group]
 
 
