@@ -53,6 +53,14 @@ class Keeping(unittest.TestCase):
                    for order in ([first, second], [second, first])}
         self.assertEqual(len(digests), 2)
 
+    def test_a_scheduler_that_counts_samples_steps_as_in_the_engine(self):
+        """That of Megatron has no step() without their number."""
+        steps = []
+        engine = types.SimpleNamespace(train_batch_size=lambda: 8, lr_scheduler=types.SimpleNamespace(
+            step=steps.append))
+        keeping._step_scheduler(engine)
+        self.assertEqual(steps, [8])
+
 
 if __name__ == "__main__":
     unittest.main()

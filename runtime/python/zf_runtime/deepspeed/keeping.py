@@ -143,11 +143,19 @@ def _resume(engine: Any) -> None:
         for group, settings in zip(zero.optimizer.param_groups, noted.groups):
             group.update(settings)
         engine.lr_scheduler.load_state_dict(noted.scheduler)
-        with warnings.catch_warnings():  # torch knows of no step before it
-            warnings.filterwarnings("ignore", message="Detected call of")
-            engine.lr_scheduler.step()
+        _step_scheduler(engine)
     engine.kept = Kept(engine.global_steps, noted.note)
     say(f"training goes on behind step {engine.global_steps}, which was kept")
+
+
+def _step_scheduler(engine: Any) -> None:
+    """Does the step of the scheduler that follows a step, as the engine does."""
+    with warnings.catch_warnings():  # torch knows of no step before it
+        warnings.filterwarnings("ignore", message="Detected call of")
+        try:
+            engine.lr_scheduler.step()
+        except TypeError:  # Megatron's wants the number of samples
+            engine.lr_scheduler.step(engine.train_batch_size())
 
 
 def _publish_kept(zero: Any, arena: FlatArena) -> None:
