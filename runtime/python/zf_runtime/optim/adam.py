@@ -180,7 +180,8 @@ class AdamW(_OnHost, torch.optim.AdamW):
         keep: A name, with overlap="off" or "exact"; None: that of ZF_KEEP, if it is set. The step has a process. If the
             program ends without close(), masters and moments are kept for runtime_options["keep_s"] seconds (600),
             and the next AdamW of the same user, name and parameters goes on from the last step, bit for bit: it gives
-            the parameters their values, and `kept` says what was found. One rank only. docs/recovery.md has a loop.
+            the parameters their values, and `kept` says what was found. All ranks come back at one step.
+            docs/recovery.md has a loop.
         plan: Path of the plan for the process. None: that of ZF_PLAN.
         rank: Rank in the plan. None: that of the launcher.
         runtime_options: More keywords of Runtime for the process.
