@@ -104,8 +104,8 @@ class Refused(unittest.TestCase):
                     stack.enter_context(unittest.mock.patch.object(attach, name, lambda *_, value=value: value))
                 stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
                 made = stack.enter_context(unittest.mock.patch.object(attach, "FlatArena", wraps=attach.FlatArena))
-                attach.attach(Stage2(optimizer=ours, params_in_partition=[[]]), "exact", {"plan": support.plan()},
-                              speculates=speculates)
+                attach.attach(Stage2(optimizer=ours, params_in_partition=[[]], dp_process_group=None), "exact",
+                              {"plan": support.plan()}, speculates=speculates)
                 arena = ours.ds_opt_adam.arena
                 self.addCleanup(arena.close)
                 self.assertEqual((made.call_count, arena.mode, arena.speculation), (opened, "wait", None))
