@@ -68,7 +68,7 @@ class Clips(torch.optim.Optimizer):
         which is for one step."""
         clipping.check_max_norm(max_norm)
         factor, self._coefficient = self._coefficient, None
-        if self._clipped() is not self._a_gradient():
+        if factor is not None and self._clipped() is not self._a_gradient():
             factor = None  # its gradients were dropped, without a step
         if max_norm is not None or factor is None:
             return (self._max_norm if max_norm is None else max_norm), 1.0

@@ -42,6 +42,9 @@ class Parts:
     def chosen(self, which: Iterable[int]) -> Parts:
         """Returns these parts, without `written` and `held`."""
         which, parts = list(which), Parts()
+        if which == list(range(len(self.index))):
+            parts.__dict__.update(self.__dict__ | {"written": [], "held": []})  # a list is never changed
+            return parts
         for name in _LISTS:
             old = getattr(self, name)
             setattr(parts, name, [old[at] for at in which])
@@ -53,7 +56,7 @@ class Parts:
     def elsewhere(self, p: array[int], g: array[int], copy: array[int]) -> Parts:
         """Returns the same parts at other addresses. All other lists are those of these parts, and so is what follows
         from them."""
-        parts = Parts()
+        parts = object.__new__(Parts)
         parts.__dict__.update(self.__dict__)
         parts.p, parts.g, parts.copy = p, g, copy
         return parts

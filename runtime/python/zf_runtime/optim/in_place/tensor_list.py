@@ -138,7 +138,7 @@ class TensorList:
             if reason:
                 own.append((index, reason))
                 continue
-            taken.add(state["step"].data_ptr())
+            taken.add(news.count[-1])
             if plain and index not in roster.suspects:
                 known.append(len(news.index) - 1)
         if parts.index or news.index:
@@ -228,19 +228,20 @@ class TensorList:
             parts.written.append(p)
         parts.types.append(TYPES[g.dtype] << 32 | (TYPES[p.dtype] << 40 if half else 0)
                            | formats.number_of(param, group) << 48)
-        parts.slots.append(self._slot(count))
+        place = count.data_ptr()
+        parts.slots.append(self._slot(count, place))
         parts.counts.append(count)
         first, ranges = formats.numbers(param, state["first_element"]) if "first_element" in state else (0, ())
         parts.ranges.append(ranges)
         for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, places[1]),
                               (parts.m, places[2]), (parts.v, places[3]), (parts.p, places[4 if half else 0]),
-                              (parts.copy, places[0] if half else 0), (parts.count, count.data_ptr())):
+                              (parts.copy, places[0] if half else 0), (parts.count, place)):
             column.append(value)
         return "", regular
 
-    def _slot(self, count: Any) -> int:
+    def _slot(self, count: Any, place: int) -> int:
         slot = self.counts.slot(count)
-        return slot if slot >= 0 and self.counts.home(slot) == count.data_ptr() else -1
+        return slot if slot >= 0 and self.counts.home(slot) == place else -1
 
 
 def _pointers(tensors: list[Any]) -> list[int]:
