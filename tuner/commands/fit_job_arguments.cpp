@@ -124,7 +124,8 @@ std::vector<OptionSpec> fit_job_options() {
        "fp32-accumulation (of 16-bit ones in fp32: grad_accum_dtype), "
        "host-flatten (ZeRO 1 and 2 where a GPU has no room for its parameters twice), offload-param (ZeRO "
        "3); "
-       "speculate (steps begin in backward) (default: none of them; e.g. accumulation)",
+       "speculate (steps begin in backward), exports (a copy of the state is written beside the training) "
+       "(default: none of them; e.g. accumulation)",
        all_names<FitExtra>()},
       {"reserve", 0, "SIZE",
        "memory of each rank beside its model: the process, its data loaders, CUDA (default: 3GiB with GPUs, "

@@ -63,7 +63,7 @@ template <>
 inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>({{Device::gpu, "gpu"},
                                                                             {Device::cpu, "cpu"}});
 
-/// What else a job may keep on the host; all except the last are DeepSpeed's.
+/// What else a job may keep on the host; all except the last two are DeepSpeed's.
 enum class FitExtra {
   accumulation,       ///< gradients add up over several micro steps
   fp32_accumulation,  ///< gradients of 16-bit parameters add up in fp32 (grad_accum_dtype)
@@ -71,6 +71,7 @@ enum class FitExtra {
                   ///< host
   offload_param,  ///< ZeRO 3: the parameters are on the host, too
   speculate,      ///< steps begin in backward, with a ZeRO stage, too: speculate=True
+  exports,        ///< a copy of the state is written beside the training: save_async()
 };
 
 template <>
@@ -79,7 +80,8 @@ inline constexpr auto kEnumNames<FitExtra> =
                                        {FitExtra::fp32_accumulation, "fp32-accumulation"},
                                        {FitExtra::host_flatten, "host-flatten"},
                                        {FitExtra::offload_param, "offload-param"},
-                                       {FitExtra::speculate, "speculate"}});
+                                       {FitExtra::speculate, "speculate"},
+                                       {FitExtra::exports, "exports"}});
 
 struct FitJob {
   ModelSize model;

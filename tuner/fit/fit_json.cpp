@@ -6,7 +6,7 @@
 //   phase         the phase that needs most: start, steady, checkpoint, resume
 //   needed_bytes, capacity_bytes, limit (what sets it)
 //   job           framework, stage (0: none), mode, state, dtype, device, load, pinned (bool), ranks, nodes,
-//                 with[] (accumulation, fp32-accumulation, host-flatten, offload-param, speculate),
+//                 with[] (accumulation, fp32-accumulation, host-flatten, offload-param, speculate, exports),
 //                 params, trainable, largest_parameter, largest_layer, model_is_estimated (bool)
 //   phases        by name: bytes, items (by name)
 //   pinned_bytes, shared_memory_bytes (in /dev/shm)

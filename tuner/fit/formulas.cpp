@@ -44,6 +44,7 @@ constexpr Condition kOffload{"offload-param",
                              [](const FitJob& job) { return job.has(FitExtra::offload_param); }};
 constexpr Condition kNoOffload{"no offload-param",
                                [](const FitJob& job) { return !job.has(FitExtra::offload_param); }};
+constexpr Condition kExports{"exports", [](const FitJob& job) { return job.has(FitExtra::exports); }};
 
 /// Ours in the job's process, and torch.optim.AdamW.
 constexpr auto kInPlace = std::to_array<FormulaRow>({
@@ -79,6 +80,9 @@ constexpr auto kNative = std::to_array<FormulaRow>({
     {loaded, "dP", read, read},
     {loaded, "wT", read, read, {&kHalf}},
     {loaded, "2mT", read, read},
+    // An export's copy keeps its memory for the next one.
+    {loaded, "wT", save, reduce, {&kExports}},
+    {loaded, "2mT", save, reduce, {&kExports}},
     // A moment, or a whole master of a split one, on its way to the arena.
     {staging, "4K", read, read, {&kSplit}},
     {staging, "mK", read, read, {&kUnsplit}},

@@ -264,6 +264,21 @@ TEST(MemoryForecast, ALogForStepsThatBeginInBackwardIsTwoBytesAndAQuarterAParame
   EXPECT_NE(why_no_such_job(speculates), std::nullopt);
 }
 
+TEST(MemoryForecast, AnExportBesideTheTrainingKeepsACopyOfTheState) {
+  FitJob job;
+  job.model = usual_model(1'000'000'000);
+  job.stepper = StepMethod::native;
+  FitJob exports = job;
+  exports.set(FitExtra::exports, true);
+  ASSERT_EQ(why_no_such_job(exports), std::nullopt);
+  for (const FitPhase phase : {FitPhase::checkpoint, FitPhase::steady}) {
+    EXPECT_EQ(forecast_of(exports).at(phase).bytes - forecast_of(job).at(phase).bytes,
+              12 * job.model.trainable);
+  }
+  exports.stage = 2;
+  EXPECT_NE(why_no_such_job(exports), std::nullopt);
+}
+
 TEST(MemoryForecast, OffloadedParametersAreInOneBlockThatIsPinned) {
   FitJob job;
   job.model = usual_model(1'000'000'000);
