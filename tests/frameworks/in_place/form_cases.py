@@ -87,6 +87,18 @@ class Forms(unittest.TestCase):
                     optimizer.step()
         self.assertEqual(look.call_count, 2)
 
+    def test_a_late_parameter_lets_what_is_known_of_the_others_stay(self):
+        params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+        optimizer = zf_runtime.AdamW(params)
+        with mock.patch.object(tensor_list.Roster, "again", autospec=True,
+                               side_effect=tensor_list.Roster.again) as again:
+            for step in range(6):
+                for param in params[:1 + step // 3]:
+                    param.grad = torch.ones(3)
+                with torch.autocast("cpu", enabled=step % 2 == 1):
+                    optimizer.step()
+        self.assertEqual(again.call_count, 2, "the first step, and the first one in another mode")
+
     def test_a_torch_without_guards_is_asked_one_by_one(self):
         for broken in (TypeError, ImportError):
             with mock.patch("torch._C._dynamo.guards.TensorGuards", side_effect=broken):

@@ -308,7 +308,7 @@ def _settled(groups: list[dict[str, Any]], roster: Roster, news: Parts, known: l
         parts.extend(roster.fast.parts)
         parts.sort()
     regular = set(parts.index)
-    settled.suspects = roster.suspects | set(live) - regular
+    settled.suspects, settled.is_first = roster.suspects | set(live) - regular, roster.is_first
     settled.slow = [index for index in settled.slow if index not in regular]
     if parts.index:
         settled.fast = Columns(parts, [roster.state[param] for param in parts.params], roster.fast, roster.is_first)
