@@ -12,7 +12,7 @@ import support
 torch = support.need("torch")
 import zf_runtime.deepspeed  # noqa: E402
 from zf_runtime import ZfError  # noqa: E402
-from zf_runtime.deepspeed import attach, fused, keeping, layout, local_step, operator  # noqa: E402
+from zf_runtime.deepspeed import attach, fused, keeping, layout, local_step, operator, superoffload  # noqa: E402
 
 
 class Stage2:
@@ -110,6 +110,18 @@ class Refused(unittest.TestCase):
                 self.addCleanup(arena.close)
                 self.assertEqual((made.call_count, arena.mode, arena.speculation), (opened, "wait", None))
 
+    def test_superoffload_stays_in_all_ranks_where_one_has_no_plan(self):
+        for plan, others, in_place in ((support.plan(), True, True), (support.plan(), False, False),
+                                       ("/none.json", True, False)):
+            stage_3 = unittest.mock.Mock()
+            make = superoffload.by_stage_3(plan, stage_3)(SuperOffload)
+            with (self.subTest(plan=plan, others=others), contextlib.redirect_stderr(io.StringIO()),
+                  unittest.mock.patch.dict(sys.modules, {SuperOffload.__module__: unittest.mock.Mock()}),
+                  unittest.mock.patch.object(superoffload, "all_ranks_can",
+                                             lambda _, can, others=others: can and others)):
+                made = make(dp_process_group=None)
+                self.assertEqual((stage_3.called, isinstance(made, SuperOffload)), (in_place, not in_place))
+
     def test_what_cannot_be_kept_is_refused_before_deepspeed_is_changed(self):
         for options, kind, said in (({"mode": "late", "keep": "mine"}, ZfError, "one step older than what is kept"),
                                     ({"keep_s": 5}, ValueError, "keep_s or note_bytes is given without keep"),
@@ -154,12 +166,15 @@ class Refused(unittest.TestCase):
         with self.assertRaisesRegex(ZfError, "keep='mine', and a DeepSpeedCPUAdam outside"):
             ours.adam_update(0, 1, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, *torch.zeros(4, 16))
 
-    def test_hooks_behind_the_optimizers_step_are_refused(self):
-        zero = Stage2(optimizer=types.SimpleNamespace(_optimizer_step_post_hooks={1: None}))
+    def test_hooks_of_the_optimizers_step_are_refused(self):
+        for register in torch.optim.Adam.register_step_pre_hook, torch.optim.Adam.register_step_post_hook:
+            zero = Stage2(optimizer=torch.optim.Adam([torch.zeros(1)]))
+            register(zero.optimizer, lambda *_: None)
+            keeping.step_together(zero, types.SimpleNamespace(mode="exact"))
+            with self.subTest(register.__name__), self.assertRaisesRegex(ZfError, "behind all hooks"):
+                zero.step()
+        zero = Stage2(optimizer=types.SimpleNamespace())  # torch 1 has none
         keeping.step_together(zero, types.SimpleNamespace(mode="exact"))
-        with self.assertRaisesRegex(ZfError, "behind the hooks"):
-            zero.step()
-        del zero.optimizer._optimizer_step_post_hooks  # torch 1 has none
         zero.step()
 
     def test_an_optimizer_that_lacks_a_name_is_not_known(self):

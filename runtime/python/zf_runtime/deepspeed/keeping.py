@@ -105,9 +105,9 @@ def _publish_stage_3(zero: Any) -> None:
 
 
 def _refuse_hooks(zero: Any) -> None:
-    """Raises ZfError before a step behind which hooks would read what is not stepped yet."""
+    """Raises ZfError before a step with hooks: they would read partitions that are not stepped yet."""
     if any(hooks_of(zero.optimizer)):
-        raise ZfError("with keep= all partitions are stepped together, behind the hooks of the optimizer's step: "
+        raise ZfError("with keep= all partitions are stepped together, behind all hooks of the optimizer's step: "
                       "remove those hooks, or leave keep out")
 
 
