@@ -497,6 +497,8 @@ def shared_folder() -> pathlib.Path:
 
 def main():
     deepspeed.init_distributed()
+    if report.world_size() > 1:
+        torch.set_num_threads(1)  # as under torchrun
     for given in json.loads(pathlib.Path(os.environ["ZERO_CASES"]).read_text()):
         case = DEFAULTS | given
         folder = shared_folder()
