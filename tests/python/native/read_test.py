@@ -2,6 +2,7 @@
 standard library only."""
 
 import ctypes
+import math
 import time
 import unittest
 from array import array
@@ -18,21 +19,22 @@ class Words(unittest.TestCase):
         """The package writes structs as words, in their order in the header."""
         engine, told = local_calls.Engine(), {}
 
-        def step(handle, reference):
-            args = reference._obj
+        def step(handle, address):
+            args = abi.LocalStepArgs.from_address(address)
             told.update({name: getattr(args, name) for name, _ in abi.LocalStepArgs._fields_})
-            told["eps"] = [args.scalars[at].eps for at in range(2)]
+            told["factors"] = [tuple(getattr(args.scalars[at], name) for name in Scalars._fields) for at in range(2)]
             told.update(tensor=args.tensors[1], range=args.ranges[2], counter=args.counters[1])
             return 0
 
         engine._keeping = engine._releasing = step
         tensors = array("Q", [*range(8), 11, 12, 13, 14, 15, 16, 17, 1 | abi.F32 << 32 | abi.BF16 << 40 | 3 << 48])
-        scalars = [Scalars(*[0.5] * 4, eps, *[0.5] * 4, abi.ADAMW, 0, 1) for eps in (0.25, 0.125)]
+        scalars = [Scalars(*[number / 8 for number in range(9)], abi.ADAMW, 2**64 - 1, 7),
+                   Scalars(*[number / 4 for number in range(8)], 1e39, abi.ADAM, 5, 2**63)]
         engine.step(tensors, scalars, array("Q", [21, 22]), 2, 1, array("Q", [*range(31, 40)]))
         self.assertEqual([told[name] for name in ("struct_size", "tensor_size", "scalars_size", "range_size")],
                          list(map(ctypes.sizeof, (abi.LocalStepArgs, abi.Tensor, abi.Scalars, abi.Range))))
         self.assertEqual([told[name] for name in ("tensor_count", "scalar_count", "range_count")], [2, 2, 3])
-        self.assertEqual(told["eps"], [0.25, 0.125])
+        self.assertEqual(told["factors"], [tuple(scalars[0]), tuple(scalars[1]._replace(grad_scale=math.inf))])
         self.assertEqual(told["counter"], 22)
         found, last = told["tensor"], told["range"]
         self.assertEqual((found.p, found.g, *found.state, found.copy, found.elements, found.first_element),
