@@ -112,8 +112,8 @@ class Overlap(FrameworkTest):
         """Costs 300 s."""
         self.run_cases("keep_cases.Keep.test_kills_of_the_trainer_change_no_bit", timeout=3500, ZF_KILLS="100")
 
-    def test_40_kills_of_a_rank_of_two_change_no_bit(self):
-        """Costs 700 s: DDP and FSDP2, waiting and exact."""
+    def test_30_kills_of_a_rank_of_two_change_no_bit(self):
+        """Costs 300 s: DDP, waiting and exact, and FSDP2, which has a process in mode exact alone."""
         self.run_cases("keep_rank_cases.Restarted", timeout=3500, ZF_KILLS="10")
 
     def test_2000_interrupts_and_all_lines(self):
