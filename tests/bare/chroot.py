@@ -1,8 +1,10 @@
 """A minimal Debian in a folder, made by debootstrap, in which a copy of this project's files is built and run."""
 
 import contextlib
+import fcntl
 import filecmp
 import hashlib
+import http.client
 import json
 import os
 import pathlib
@@ -51,17 +53,31 @@ def _sources() -> list[str]:
     return [name for name in listed.stdout.split("\0") if name and (SOURCE / name).is_file()]
 
 
-def minimal(suite: str) -> pathlib.Path:
-    """Returns the root of this release as debootstrap leaves it, to be copied. Skips if it cannot be made here.
-
-    Debian's index of the release stands for all of its packages: with another one, the system is made anew."""
+def index_of(suite: str) -> bytes:
+    """Returns Debian's index of the release, which names all of its packages."""
     try:
         with urllib.request.urlopen(f"{ARCHIVE}/dists/{suite}/InRelease", timeout=60) as index:
-            root = MINIMAL / f"{suite}-{hashlib.sha256(index.read()).hexdigest()[:16]}"
-    except OSError as error:
+            return index.read()
+    except (OSError, http.client.HTTPException) as error:
         raise unittest.SkipTest(f"no package archive in reach: {error}") from error
+
+
+@contextlib.contextmanager
+def minimal(suite: str):
+    """Yields the root of this release as debootstrap leaves it, to be copied. Skips if it cannot be made here.
+
+    With another index of the release the system is made anew. Other checkouts wait meanwhile."""
+    root = MINIMAL / f"{suite}-{hashlib.sha256(index_of(suite)).hexdigest()[:16]}"
+    MINIMAL.mkdir(parents=True, exist_ok=True)
+    with (MINIMAL / f"{suite}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _make(suite, root, lock)
+        yield root
+
+
+def _make(suite: str, root: pathlib.Path, lock) -> None:
     if root.exists():
-        return root
+        return
     for tool in ("debootstrap", "unshare"):
         if not shutil.which(tool):
             raise unittest.SkipTest(f"no {tool} here: install it (scripts/packages.txt, heavy)")
@@ -69,26 +85,29 @@ def minimal(suite: str) -> pathlib.Path:
         raise unittest.SkipTest("a system in a folder of its own needs root")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         raise unittest.SkipTest("unshare --mount is refused here, and a system in a folder needs its own /proc")
-    root.parent.mkdir(parents=True, exist_ok=True)
     for old in root.parent.glob(f"{suite}-*"):
         shutil.rmtree(old, ignore_errors=True)
     unfinished = root.with_name(f"{root.name}.unfinished")
     # debootstrap mounts /proc in the folder, and leaves it there if it fails. In a mount namespace of its own it leaves
-    # nothing behind, so the line above never reaches into a mounted /proc.
+    # nothing behind, so the lines above never reach into a mounted /proc. It holds the lock, too: one that outlives a
+    # killed test keeps others waiting, and does not write among what they make.
     made = subprocess.run(["unshare", "--mount", "debootstrap", "--variant=minbase", suite, unfinished, ARCHIVE],
-                          capture_output=True, text=True, timeout=600, check=False)
+                          capture_output=True, text=True, timeout=600, check=False, pass_fds=[lock.fileno()])
     if made.returncode != 0:
         last = (made.stdout + made.stderr).strip().splitlines()[-1:]
         raise unittest.SkipTest(f"debootstrap cannot make Debian {suite} (no package archive in reach?): {last}")
     unfinished.rename(root)
-    return root
 
 
 def copy_of(suite: str, root: pathlib.Path) -> None:
-    """Makes a minimal system at this root, whatever was there before."""
-    shutil.rmtree(root, ignore_errors=True)
+    """Makes a minimal system at this root, whatever was there before. It appears there when it is whole."""
+    whole = root
+    root = whole.with_name(f"{whole.name}.unfinished")
+    for old in (root, whole):
+        shutil.rmtree(old, ignore_errors=True)
     root.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "--archive", "--reflink=auto", minimal(suite), root], check=True)
+    with minimal(suite) as kept:
+        subprocess.run(["cp", "--archive", "--reflink=auto", kept, root], check=True)
     # How apt reaches the archive here, for example through a proxy, holds inside too.
     for part in pathlib.Path("/etc/apt/apt.conf.d").glob("*"):
         if "Acquire::" in part.read_text(errors="replace"):
@@ -98,6 +117,7 @@ def copy_of(suite: str, root: pathlib.Path) -> None:
         users.write(f"user:*:{USER}:{USER}::/home/user:/bin/bash\n")
     with (root / "etc/group").open("a") as groups:
         groups.write(f"user:x:{USER}:\n")
+    root.rename(whole)
 
 
 class Chroot:

@@ -124,7 +124,7 @@ class Watch(CommandTest):
         result = self.watch(trainer, f"os.sched_setaffinity(0, {to})")
         self.assert_exit(result, STALE)
         self.assertIn("all as planned\n", result.stdout)
-        self.assertRegex(result.stdout, rf"(?m)^[0-2]\.\d s: process {trainer.pid} \(python3\S*\), thread "
+        self.assertRegex(result.stdout, rf"(?m)^\d\.\d s: process {trainer.pid} \(python3\S*\), thread "
                          rf"{trainer.pid} \(the main thread\): moved from CPUs {print_cpus(set(self.cpus))} to CPU "
                          rf"{to[0]}$")
         self.assertRegex(result.stdout, r"(?m)^watched 5 threads for [2-9]\.\d s: 1 move$")
@@ -213,7 +213,7 @@ class Watch(CommandTest):
         watch.send_signal(signal.SIGINT)
         result = self.finish(watch)
         self.assert_exit(result, DONE)
-        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for 0\.\d s: none was moved$")
+        self.assertRegex(result.stdout, r"(?m)^watched 5 threads for \d\.\d s: none was moved$")
         watch = self.start_watch("--job", "plan.json", "--watch", "10m")
         trainer.stdin.close()
         trainer.wait(20)

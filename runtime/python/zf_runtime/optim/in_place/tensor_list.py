@@ -75,8 +75,8 @@ class TensorList:
     def __init__(self) -> None:
         self.counts = Counts()
         self._roster: Roster | None = None
-        # What finds so many tensors for a parameter of this shape to be of the kind of earlier ones, and whether these
-        # were regular.
+        # By number of tensors and shape: the check that tensors are of the kind of earlier ones, and whether those were
+        # regular.
         self._taken: dict[tuple[int, torch.Size], tuple[Callable[..., bool], bool]] = {}
 
     def gather(self, groups: list[dict[str, Any]], state: Any) -> tuple[Parts, list[tuple[int, str]], Roster]:
