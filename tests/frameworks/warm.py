@@ -1,8 +1,9 @@
 """Runs Python jobs in forks of a server that has imported torch: a short job would spend most of its time in imports.
 
-The first test that needs a server starts it, and it ends with ctest, which has started that test. It has no thread and
-no parallel region, and nothing of ours: a job imports zf_runtime itself. A job that looks at its environment, OpenMP,
-binding or command needs a process of its own. So have all jobs of tests that ctest has not started."""
+The first test that needs a server starts it, and it ends with ctest, which has started that test. It has had no
+parallel region, and no thread but one of numpy's OpenBLAS, which ends before a fork. It has nothing of ours: a job
+imports zf_runtime itself. A job that looks at its environment, OpenMP, binding or command needs a process of its own.
+All jobs of tests that ctest has not started have one."""
 
 import concurrent.futures
 import contextlib
@@ -19,12 +20,11 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
 TORCH = "torch", "torch._dynamo", "torch.distributed.checkpoint"  # the first step of an optimizer imports the second
 DEEPSPEED = *TORCH, "deepspeed"
-# Whose server a test uses: "ctest" for that of whoever has started it, which jobs get as a number.
+# The owner of the server that a test uses. "ctest" stands for what has started the test; jobs get its number.
 VARIABLE = "ZF_WARM"
 
 
@@ -37,16 +37,25 @@ def run(words, modules, *, cwd, env: dict[str, str], timeout: float) -> subproce
     owner = str(os.getppid()) if owner == "ctest" else owner
     told = {"words": [str(word) for word in words[1:]], "cwd": str(cwd), "env": env | {VARIABLE: owner}}
     with contextlib.ExitStack() as stack:
-        out, err = (stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2))
-        nothing = stack.enter_context(open(os.devnull))
+        threads = stack.enter_context(concurrent.futures.ThreadPoolExecutor(2))
         server = stack.enter_context(_connected(words[0], modules, owner))
-        socket.send_fds(server, [json.dumps(told).encode()], [nothing.fileno(), out.fileno(), err.fileno()])
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        socket.send_fds(server, [json.dumps(told).encode()], [nothing, out_end, err_end])
+        for end in (nothing, out_end, err_end):
+            os.close(end)
+        said = [threads.submit(_read, end) for end in (out, err)]
         server.settimeout(timeout)
         try:
-            status = int(server.recv(16))
+            status = server.recv(16)
         except TimeoutError:
-            raise subprocess.TimeoutExpired(words, timeout, *map(_text, (out, err))) from None
-        return subprocess.CompletedProcess(words, status, _text(out), _text(err))
+            server.close()  # ends the job
+            raise subprocess.TimeoutExpired(words, timeout, *(text.result() for text in said)) from None
+        except ConnectionResetError:
+            status = b""
+        assert status, f"the server in {words[0]} ended: does it import {', '.join(modules)}?"
+        # As with subprocess.run(), what the job has left running is waited for: a test does not overlook it.
+        return subprocess.CompletedProcess(words, int(status), *(text.result() for text in said))
 
 
 def run_ranks(words, modules, ranks: int, *, env: dict[str, str], **more) -> tuple[list[int], str]:
@@ -58,9 +67,9 @@ def run_ranks(words, modules, ranks: int, *, env: dict[str, str], **more) -> tup
     return [rank.returncode for rank in done], "\n".join(rank.stdout + rank.stderr for rank in done)
 
 
-def _text(file) -> str:
-    file.seek(0)
-    return file.read()
+def _read(end: int) -> str:
+    with open(end) as file:
+        return file.read()
 
 
 def _connected(python: str, modules, owner: str) -> socket.socket:

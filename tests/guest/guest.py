@@ -29,7 +29,7 @@ from shapes import SHAPES, Shape, qemu_words
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("ZF_GUEST_CACHE", HERE.parents[1] / "build/guest"))
 TIMED_OUT, DIED = 124, 125
-END = "end of output\n"  # init.sh writes it behind the command's output and errors
+END = "end of output\n"  # init.sh writes it behind the command's output and errors, until it is ended
 
 
 def run(command: str, *, shape="2n", programs=(), files=(), texts=None, timeout_s=180) -> subprocess.CompletedProcess:
@@ -91,7 +91,7 @@ def _boot(shape: Shape, initrd: bytes, folder: pathlib.Path, timeout_s: float, c
     finally:
         machine.kill()
         complaints = machine.communicate()[1]
-    messages, stdout, stderr, _ = (port.read_text(errors="replace").removesuffix(END) for port in ports)
+    messages, stdout, stderr, _ = (port.read_text(errors="replace").partition(END)[0] for port in ports)
     if code in (TIMED_OUT, DIED):
         stderr += f"{complaints}{messages[-2000:]}\nguest: {'took too long' if code == TIMED_OUT else 'died'}\n"
     return subprocess.CompletedProcess(command, code, stdout, stderr)
@@ -108,7 +108,7 @@ def _attend(machine: subprocess.Popen, shape: Shape, folder: pathlib.Path, deadl
             unplugged = []
         ended = [line.split() for line in (folder / "status").read_text().splitlines(keepends=True)
                  if line.startswith("exit ") and line.endswith("\n")]
-        if ended and all((folder / name).read_text(errors="replace").endswith(END) for name in ("stdout", "stderr")):
+        if ended and all(END in (folder / name).read_text(errors="replace") for name in ("stdout", "stderr")):
             return int(ended[0][1])
         time.sleep(0.05)
     return DIED

@@ -40,9 +40,9 @@ cd /guest || exit
 sh /command </dev/null >/dev/ttyS1 2>/dev/ttyS2
 code=$?
 # The host ends this machine when both marks and the code have arrived: on a busy host a power-off can come before the
-# last bytes, and a line can be lost.
-for port in 1 2; do echo "end of output" >"/dev/ttyS$port"; done
+# last bytes, and a line can be lost, or stay until another is written.
 for _ in $(seq 60); do
+  for port in 1 2; do echo "end of output" >"/dev/ttyS$port"; done
   echo "exit $code" >/dev/ttyS3
   sleep 1
 done

@@ -29,6 +29,26 @@ def refused(optimizer):
         raise AssertionError("gradients that are not reduced were stepped unseen")
 
 
+def reduced_by_hand(rank):
+    model = make_model(BIG)
+    optimizer = adamw(model.parameters(), "backward")
+    loss_of(model, rank).backward()
+    for param in model.parameters():
+        if param.grad is not None:
+            torch.distributed.all_reduce(param.grad)
+    refused(optimizer)
+
+
+def wrapped_late(rank):
+    """One that comes when backward has begun to step is found by what its reducer writes."""
+    model = make_model(BIG)
+    optimizer = adamw(model.parameters(), "backward")
+    optimizer._engine._has_looked = True
+    trained = torch.nn.parallel.DistributedDataParallel(model)
+    loss_of(trained, rank).backward()
+    refused(optimizer)
+
+
 def run_rank(rank, port):
     import warnings
 
@@ -44,27 +64,15 @@ def run_rank(rank, port):
                 train(rank, "backward", width, wrapped_first, found)
             assert all(map(torch.equal, *found)), (width, wrapped_first)
             assert any("DistributedDataParallel" in str(each.message) for each in caught), caught
-    # Reductions by hand.
-    model = make_model(BIG)
-    optimizer = adamw(model.parameters(), "backward")
-    loss_of(model, rank).backward()
-    for param in model.parameters():
-        if param.grad is not None:
-            torch.distributed.all_reduce(param.grad)
-    refused(optimizer)
-    # One that comes when backward has begun to step is found by what its reducer writes.
-    model = make_model(BIG)
-    optimizer = adamw(model.parameters(), "backward")
-    optimizer._engine._has_looked = True
-    trained = torch.nn.parallel.DistributedDataParallel(model)
-    loss_of(trained, rank).backward()
-    refused(optimizer)
+    reduced_by_hand(rank)
+    wrapped_late(rank)
+    # No DistributedDataParallel is left: the last owner of a group joins threads of gloo, which wait for its GIL.
     torch.distributed.destroy_process_group()
 
 
 class Ddp(Case):
     def test_two_ranks(self):
-        with socket.socket() as held:
+        with socket.socket() as held:  # no other process is given its port before rank 0 listens there
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             held.bind(("127.0.0.1", 0))
-            port = held.getsockname()[1]
-        torch.multiprocessing.start_processes(run_rank, (port,), nprocs=2, start_method="fork")
+            torch.multiprocessing.start_processes(run_rank, (held.getsockname()[1],), nprocs=2, start_method="fork")

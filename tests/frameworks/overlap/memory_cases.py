@@ -75,6 +75,7 @@ class AddedGroup(case.AdamWTest):
                     optimizer = self.ours([first], mode, state=state)
                     self.give([first], 0)
                     optimizer.step()
+                    optimizer.synchronize()  # the step has written its pages
                     before, full = optimizer._engine.opened, allocated_bytes(optimizer._engine.opened)
                     gradients = (2 if mode == "late" else 1) * first.nbytes
                     most = full - 0.9 * (gradients + (first.nbytes if dtype == torch.float32 else 0))
