@@ -8,10 +8,12 @@ import sys
 import textwrap
 import threading
 import warnings
+from unittest import mock
 
 import torch
 import zf_runtime
 from case import Case, deep, loss_of, make_model, states_of, tensors_of, train
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from zf_runtime import ZfError
 
 
@@ -509,6 +511,32 @@ class Likewise(Case):
             return seen + losses + tensors_of(model)
 
         self.same(program)
+
+    def test_hooks_of_all_optimizers(self):
+        def program(optimizer_class):
+            model, seen = make_model(), []
+            optimizer = optimizer_class(model.parameters(), lr=1e-2)
+            for register in (register_optimizer_step_pre_hook, register_optimizer_step_post_hook):
+                handle = register(lambda *_: seen.extend(tensors_of(model)))
+                train(model, optimizer, 2)
+                handle.remove()
+            train(model, optimizer, 2)
+            return seen + tensors_of(model)
+
+        self.same(program)
+
+    def test_a_profiler_finds_the_step_and_without_one_there_is_no_span(self):
+        model = make_model()
+        optimizer = zf_runtime.AdamW(model.parameters())
+        train(model, optimizer, 1)
+        with torch.profiler.profile() as found:
+            optimizer.step()
+        self.assertIn("Optimizer.step#AdamW.step", [event.key for event in found.key_averages()])
+        with mock.patch("torch.autograd.profiler.record_function", side_effect=AssertionError("a span")):
+            optimizer.step()
+            optimizer.register_step_post_hook(lambda *_: None)
+            with self.assertRaisesRegex(AssertionError, "a span"):
+                optimizer.step()
 
     def copied(self, duplicate, dtype=torch.float32):
         """A copy goes on as its original does, and neither touches the other."""

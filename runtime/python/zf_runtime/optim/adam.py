@@ -15,6 +15,7 @@ from . import torch_version  # noqa: F401  it refuses a torch that has not what 
 from ..binding import moved_threads
 from ..errors import ZfBusy, ZfError
 from ..native import planned, whole_file
+from . import around_step
 from .clips import Clips
 from .engine import Engine
 from .in_place.engine import InPlaceEngine
@@ -36,6 +37,7 @@ class _OnHost(Clips):
     _speculates = False
     _steps = 0  # calls of step()
     _save: Save | None = None  # the last one
+    profile_hook_step = staticmethod(around_step.wrapped)  # torch's constructor wraps step() with it
 
     def _settle_groups(self, fused: bool | None, state: str = "fp32", seed: int = 0) -> None:
         """Puts into the param_groups what torch's constructor was not told."""
