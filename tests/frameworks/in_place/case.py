@@ -6,9 +6,9 @@ import warnings
 
 import torch
 import zf_runtime
-from zf_runtime.optim.in_place import columns
+from zf_runtime.optim.in_place import pointers
 
-columns.FEW = 0  # models here have few tensors, and are looked at as those with many
+pointers.FEW = 0  # models here have few tensors, and are looked at as those with many
 ROUNDING = {"rtol": 2e-5, "atol": 2e-6}  # of some tens of steps at lr 1e-2; parameters are about 0.1
 
 

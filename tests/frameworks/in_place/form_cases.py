@@ -8,7 +8,7 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 import zf_runtime
-from zf_runtime.optim.in_place import columns, tensor_list
+from zf_runtime.optim.in_place import columns, newcomers, tensor_list
 
 
 class Marked(torch.Tensor):
@@ -75,29 +75,25 @@ class Forms(unittest.TestCase):
                 self.assertIsNone(one.plain(self.tensors[:2]))
                 self.assertIsNone(one.plain([*self.tensors, self.tensors[0]]))
 
-    def test_a_job_that_alternates_is_looked_at_one_by_one_twice(self):
+    def calls_of(self, method, has_gradient):
+        """Returns how often TensorList or Roster calls a method in steps of three parameters, in changing modes."""
+        kind = tensor_list.TensorList if hasattr(tensor_list.TensorList, method) else tensor_list.Roster
         params = [torch.nn.Parameter(torch.ones(3)) for _ in range(3)]
         optimizer = zf_runtime.AdamW(params)
-        with mock.patch.object(tensor_list.TensorList, "_look_one_by_one", autospec=True,
-                               side_effect=tensor_list.TensorList._look_one_by_one) as look:
+        with mock.patch.object(kind, method, autospec=True, side_effect=getattr(kind, method)) as calls:
             for step in range(8):
                 for number, param in enumerate(params):
-                    param.grad = torch.ones(3) if step % 4 < 2 or number > 0 else None
+                    param.grad = torch.ones(3) if has_gradient(step, number) else None
                 with torch.autocast("cpu", enabled=step % 2 == 1), torch.set_grad_enabled(step % 3 > 0):
                     optimizer.step()
-        self.assertEqual(look.call_count, 2)
+        return calls.call_count
+
+    def test_a_job_that_alternates_is_looked_at_one_by_one_twice(self):
+        self.assertEqual(self.calls_of("_look_one_by_one", lambda step, number: step % 4 < 2 or number > 0), 2)
 
     def test_a_late_parameter_lets_what_is_known_of_the_others_stay(self):
-        params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
-        optimizer = zf_runtime.AdamW(params)
-        with mock.patch.object(tensor_list.Roster, "again", autospec=True,
-                               side_effect=tensor_list.Roster.again) as again:
-            for step in range(6):
-                for param in params[:1 + step // 3]:
-                    param.grad = torch.ones(3)
-                with torch.autocast("cpu", enabled=step % 2 == 1):
-                    optimizer.step()
-        self.assertEqual(again.call_count, 2, "the first step, and the first one in another mode")
+        self.assertEqual(self.calls_of("again", lambda step, number: number <= step // 3), 2,
+                         "the first step, and the first one in another mode")
 
     def test_a_torch_without_guards_is_asked_one_by_one(self):
         for broken in (TypeError, ImportError):
@@ -108,8 +104,27 @@ class Forms(unittest.TestCase):
 
 
 class FirstSteps(unittest.TestCase):
+    def test_usual_parameters_are_taken_at_once_as_they_are_one_by_one(self):
+        def stepped():
+            torch.manual_seed(1)
+            params = [torch.nn.Parameter(torch.randn(5, 3).to(dtype))
+                      for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float32)]
+            optimizer = zf_runtime.AdamW([{"params": params[:2]}, {"params": params[2:], "lr": 1e-2}])
+            for param in params:
+                param.grad = torch.randn(5, 3).to(param.dtype)
+            for _ in range(3):
+                optimizer.step()
+            states = [(name, value) for state in optimizer.state.values() for name, value in state.items()]
+            return [name for name, _ in states], [*params, *(value for _, value in states)]
+
+        with mock.patch.object(tensor_list.TensorList, "_take_each", side_effect=AssertionError("one by one")):
+            names, found = stepped()
+        with mock.patch.object(newcomers, "taken", lambda *_: None):
+            wanted_names, wanted = stepped()
+        self.assertEqual(names, wanted_names)
+        self.assertTrue(all(map(torch.equal, found, wanted)))
+
     def test_parameters_of_one_shape_are_stepped_as_each_would_be_alone(self):
-        """What was found of one holds for others of its shape only if they are of its kind."""
         def buffer(offset):
             return torch.frombuffer(bytearray(4 * 24 + 4), dtype=torch.float32, offset=offset, count=24).view(4, 6)
 

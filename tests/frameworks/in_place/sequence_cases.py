@@ -10,7 +10,7 @@ import warnings
 
 import torch
 import zf_runtime
-from zf_runtime.optim.in_place import columns
+from zf_runtime.optim.in_place import pointers
 
 SEQUENCES = int(os.environ.get("ZF_SEQUENCES", "60"))
 SEED = int(os.environ.get("ZF_SEED", "1"))
@@ -159,7 +159,7 @@ class Sequences(unittest.TestCase):
         """60 sequences of 40 actions cost 6 s. ZF_SEQUENCES=4000 is the long form; the first seed is ZF_SEED."""
         warnings.simplefilter("ignore")
         for seed in range(SEED, SEED + SEQUENCES):
-            columns.FEW = seed % 2 * 16  # every second one is looked at as a model of many tensors
+            pointers.FEW = seed % 2 * 16  # every second one is looked at as a model of many tensors
             theirs, ours = Program(torch.optim.AdamW, seed), Program(zf_runtime.AdamW, seed)
             chance, done = random.Random(seed), []
             for number in range(40):

@@ -5,19 +5,15 @@ one by one. If a column differs from the last step's, all parameters are looked 
 
 from __future__ import annotations
 
-import operator
 from itertools import accumulate, chain
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
 from ...errors import ZfError
-from ...native import local_calls
 from ..tensors import formats
 from ..tensors.eligibility import (
     TYPES,
-    guards,
-    is_sharded,
     laid_as,
     placed,
     plain_tensors,
@@ -25,12 +21,12 @@ from ..tensors.eligibility import (
     refuse_sparse,
     unsteppable,
 )
+from . import newcomers
 from .columns import Columns, plain, same
+from .newcomers import zeros
 from .parts import Counts, Parts, can_be_raised
+from .pointers import pointers
 from .torch_fallback import has_master
-
-ALIGNED = 4  # bytes: what lies otherwise is looked at more closely
-PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole
 
 
 class Roster:
@@ -75,9 +71,6 @@ class TensorList:
     def __init__(self) -> None:
         self.counts = Counts()
         self._roster: Roster | None = None
-        # By number of tensors and shape: the check that tensors are of the kind of earlier ones, and whether those were
-        # regular.
-        self._taken: dict[tuple[int, torch.Size], tuple[Callable[..., bool], bool]] = {}
 
     def gather(self, groups: list[dict[str, Any]], state: Any) -> tuple[Parts, list[tuple[int, str]], Roster]:
         """Returns what the engine steps, and the indices of the parameters that torch steps, each with the reason.
@@ -112,11 +105,30 @@ class TensorList:
                          own: list[tuple[int, str]]) -> Roster:
         """Adds to `parts` and to `own` what is not looked at in columns. Returns the roster for the next step."""
         live = [index for index in roster.slow if roster.params[index].grad is not None]
+        held = len(roster.state)
+        news = None if roster.repeated else newcomers.taken(
+            live, [roster.group_of[index] for index in live], [roster.params[index] for index in live], groups,
+            roster.state, self.counts)
+        known = list(range(len(live)))
+        if news is None:
+            news, known = self._take_each(live, groups, roster, parts, own)
+        known = [at for at in known if news.index[at] not in roster.suspects]
+        if parts.index or news.index:
+            parts.extend(news)
+            parts.sort()
+        if not known and len(roster.state) == held:
+            roster.suspects.update(live)
+            return roster
+        return _settled(groups, roster, news, known, live)
+
+    def _take_each(self, live: list[int], groups: list[dict[str, Any]], roster: Roster, parts: Parts,
+                   own: list[tuple[int, str]]) -> tuple[Parts, list[int]]:
+        """Looks at each of the live parameters. Adds to `own` those that torch steps. Returns the parts of the others,
+        and which of them are regular. parts: of those that were looked at in columns."""
         numbers = _first_numbers(roster.params) if any(map(formats.has_bf16_moments, groups)) else None
         for index in live:
             refuse_device(roster.params[index])
             refuse_sparse(roster.params[index])
-        held = len(roster.state)
         self._count(live, groups, roster)
         news, known, taken = Parts(), [], set(parts.count)
         owned = set() if roster.fast is None else set(map(id, roster.fast.states))
@@ -134,20 +146,14 @@ class TensorList:
             owned.add(id(state))
             if state["step"].data_ptr() in taken:
                 state["step"], = self.counts.add([float(state["step"])])
-            reason, plain = self._take(index, number, param, state, groups[number], news)
+            reason, is_regular = self._take(index, number, param, state, groups[number], news)
             if reason:
                 own.append((index, reason))
                 continue
             taken.add(news.count[-1])
-            if plain and index not in roster.suspects:
+            if is_regular:
                 known.append(len(news.index) - 1)
-        if parts.index or news.index:
-            parts.extend(news)
-            parts.sort()
-        if not known and len(roster.state) == held:
-            roster.suspects.update(live)
-            return roster
-        return _settled(groups, roster, news, known, live)
+        return news, known
 
     def _count(self, live: list[int], groups: list[dict[str, Any]], roster: Roster) -> None:
         """Gives those a step count that have none, or one that the engine cannot raise."""
@@ -171,13 +177,13 @@ class TensorList:
         for name in names:
             moment = state.get(name)
             if moment is None:
-                state[name] = _zeros(param, kept if half or narrow else param.dtype)
+                state[name] = zeros(param, kept if half or narrow else param.dtype)
             elif (half or narrow or _is_narrow(param, moment)) and moment.dtype != kept:
                 state[name] = moment.to(kept)  # to nearest
         if formats.is_split(param, group):
             master = state.pop("master", None)
             if formats.usable_low(param, state) is None:
-                state["low"] = (_zeros(param, torch.int16) if master is None
+                state["low"] = (zeros(param, torch.int16) if master is None
                                 else formats.low_bits(param, master))
             return self._counted(param, state)
         low = formats.usable_low(param, state)
@@ -204,18 +210,10 @@ class TensorList:
         moments = [state["exp_avg"], state["exp_avg_sq"]]
         if has_master(param, group):
             moments.append(state["low" if formats.is_split(param, group) else "master"])
-        tensors = [param, param.grad, *moments]
-        kind = len(tensors), param.shape
-        taken, regular = self._taken.get(kind, (None, False))
-        places = _pointers(tensors) if taken is not None and taken(*tensors) else []
-        if not places or not all(places) or any(place % ALIGNED for place in places):
-            reason, found = _plain_and_laid(param, moments)
-            if reason:
-                return reason, False
-            regular = _is_regular(param, found, moments)
-            if not is_sharded(param) and all(map(operator.is_, tensors, found)):
-                self._taken.update((kind, (check, regular)) for check in guards(found))
-            tensors, places = found, _pointers(found)
+        reason, tensors = _plain_and_laid(param, moments)
+        if reason:
+            return reason, False
+        places = pointers(tensors)
         p, g = tensors[:2]
         count = state["step"]
         half = p.dtype is not torch.float32
@@ -237,15 +235,11 @@ class TensorList:
                               (parts.m, places[2]), (parts.v, places[3]), (parts.p, places[4 if half else 0]),
                               (parts.copy, places[0] if half else 0), (parts.count, place)):
             column.append(value)
-        return "", regular
+        return "", _is_regular(param, tensors, moments)
 
     def _slot(self, count: Any, place: int) -> int:
         slot = self.counts.slot(count)
         return slot if slot >= 0 and self.counts.home(slot) == place else -1
-
-
-def _pointers(tensors: list[Any]) -> list[int]:
-    return list(map(torch.Tensor.data_ptr, tensors))
 
 
 def _is_regular(param: Any, tensors: list[Any], moments: list[Any]) -> bool:
@@ -266,18 +260,6 @@ def _plain_and_laid(param: Any, moments: list[Any]) -> tuple[str, list[Any]]:
         _lay_as(param, tensors[2:])
     tensors[1] = laid_as(tensors[0], tensors[1])
     return unsteppable(tensors[0], tensors[1], tensors[2:]), tensors
-
-
-def _zeros(param: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Returns a moment of zeros, in memory that is placed as the plan says if there is much of it."""
-    if param.numel() * 4 < PLACED_BYTES:
-        return torch.zeros_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
-    made = torch.empty_like(param, dtype=dtype, memory_format=torch.preserve_format, requires_grad=False)
-    local = made._local_tensor if is_sharded(made) else made
-    size = local.numel() * local.element_size()
-    if type(local) is torch.Tensor and local.device.type == "cpu" and size >= PLACED_BYTES:
-        local_calls.engine().place(local.data_ptr(), size)
-    return made.zero_()
 
 
 def _lay_as(param: torch.Tensor, moments: list[torch.Tensor]) -> None:
