@@ -54,7 +54,7 @@ COMPARISONS = {
     "large": Together((1.0, 1.0)),
     "many": Together((0.80, 0.80)),
     "tiny": Together((0.30, 0.30)),
-    "one-each": Together((1.2, 1.2)),
+    "one-each": Together((1.0, 1.0)),
     "half": Together((0.70, 0.70)),
     "half-plain": Together((None, None)),
     "fsdp": Together((0.93, 0.93), {"OMP_NUM_THREADS": "1"}, ranks=2),
