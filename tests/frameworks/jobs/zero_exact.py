@@ -37,9 +37,9 @@ from model import Block
 from torch.utils.checkpoint import checkpoint
 from zero_pairs import arena_of, config_of, partitions_of
 
-DEFAULTS = zero_pairs.DEFAULTS | {"uses": [], "random": 0, "kills": 0, "resume": False, "two": False,
+DEFAULTS = zero_pairs.DEFAULTS | {"uses": [], "random": 0, "seed": 0, "kills": 0, "resume": False, "two": False,
                                   "interrupts": False, "leaves": False, "speculate": False,
-                                  "between": []}
+                                  "between": [], "bucket": 1 << 20}
 WIDTH, WORDS = 32, 64
 # One thread for all steps: a fork of CPython 3.11 hangs in the child if a thread ends meanwhile.
 GOING_ON = concurrent.futures.ThreadPoolExecutor(1)
@@ -80,7 +80,9 @@ def make_engine(case, seed=1):
     groups = [{"params": params}] if case["groups"] == 1 else [
         {"params": [param for param in params if param.dim() > 1], "weight_decay": 0.1},
         {"params": [param for param in params if param.dim() == 1], "weight_decay": 0.0, "lr": 2e-3}]
-    engine, *_ = initialize(model=model, model_parameters=groups, config=config_of(case), dist_init_required=True)
+    config = config_of(case)
+    config["zero_optimization"]["reduce_bucket_size"] = case["bucket"]  # a small one lets gradients come in backward
+    engine, *_ = initialize(model=model, model_parameters=groups, config=config, dist_init_required=True)
     return engine
 
 
@@ -291,7 +293,7 @@ def each_use(case, trainers):
 
 def at_random(case, trainers):
     """Each rank uses what it likes, when it likes: one may be far behind the other."""
-    moments = random.Random(report.rank() + case["random"])
+    moments = random.Random(report.rank() + case["random"] + 10 * case["seed"])
     for number in range(case["random"]):
         use, delay_s = moments.choice(sorted(ALONE)), moments.choice((0, 0.001, 0.02))
         losses, read = zip(*((trainer.train(1, delay_s), ALONE[use](trainer.engine)) for trainer in trainers))

@@ -51,6 +51,8 @@ _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _OPERATIONS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 _READING_ARGUMENTS = ("aten.", "prims.", "profiler.", "fsdp.")  # operations that read nothing else
+# The likes of ReduceOp.SUM can be called, and run no code of the program's. torch may be built without them.
+_REDUCTION: Any = getattr(getattr(torch.distributed, "ReduceOp", None), "RedOpType", ())
 _PARAMETER = torch.nn.Parameter
 _autograd = torch._C._autograd
 _CALL = operator.methodcaller("__call__")
@@ -226,7 +228,7 @@ class Reads(TorchFunctionMode):
                 self._look([local_of(value)])
             elif isinstance(value, torch.Tensor):
                 self._look_at_subclass(value)
-            elif callable(value):  # the call runs it, and nothing is seen in there
+            elif callable(value) and not isinstance(value, _REDUCTION):  # the call runs it unseen
                 self._wait_for_all()
 
     def _look_at_subclass(self, value: torch.Tensor) -> None:
