@@ -97,6 +97,8 @@ def config_of(case) -> dict:
                            "update_interval": 2, "full_warm_up_rounds": 2, "overlap_step": case["overlap"]}
     if case["muon"]:
         zero["reduce_scatter"] = False
+    if case["speculate"] and case["stage"] == 1:
+        zero["overlap_comm"] = True  # else no gradient comes in backward
     config = {"train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": case["accumulation"],
               "gradient_clipping": case["clip"], "zero_optimization": zero, "steps_per_print": 1 << 30,
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}

@@ -41,6 +41,16 @@ class Refused(unittest.TestCase):
         found, = layout.partitions_of(Stage2(), cpu_adam(), "late")
         self.assertEqual((found.param.numel(), found.copy_dtype), (32, torch.bfloat16))
 
+    def test_stage_1_needs_overlap_comm_so_that_steps_begin_in_backward(self):
+        stage = types.SimpleNamespace(SPECULATION_NEEDS=())  # the module itself needs PyTorch 2
+        for is_stage_2, overlaps in ((True, False), (False, True), (False, False)):
+            said, can = io.StringIO(), is_stage_2 or overlaps
+            zero = Stage2(partition_gradients=is_stage_2, overlap_comm=overlaps)
+            with (self.subTest(is_stage_2=is_stage_2, overlaps=overlaps), contextlib.redirect_stderr(said),
+                  unittest.mock.patch.object(attach, "_exact", lambda zero: stage)):
+                self.assertEqual(attach._can_speculate(zero, "exact", "fp32"), can)
+                self.assertEqual("takes all gradients when backward has ended" in said.getvalue(), not can)
+
     def test_each_reason_is_named(self):
         two_dimensions = torch.zeros(4, 8)
         two_dimensions.grad = torch.zeros_like(two_dimensions)

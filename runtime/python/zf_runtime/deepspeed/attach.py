@@ -119,6 +119,8 @@ def _can_speculate(zero: Any, mode: str, state: str) -> bool:
     reason = f"the state is in {state}" if state != "fp32" else ""
     if missing:
         reason = f"{type(zero).__name__} has no {missing[0]}"
+    elif not getattr(zero, "partition_gradients", True) and not zero.overlap_comm:
+        reason = "stage 1 without overlap_comm takes all gradients when backward has ended"
     if reason:
         say(f"{reason}: no step begins in backward")
     return not reason
