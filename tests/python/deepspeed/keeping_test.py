@@ -1,5 +1,6 @@
 """What is noted with the steps of an engine that is kept, and taken back. Engines here only look like DeepSpeed's."""
 
+import pickle
 import sys
 import types
 import unittest
@@ -11,6 +12,15 @@ torch = support.need("torch")
 import zf_runtime.deepspeed  # noqa: E402
 from zf_runtime.deepspeed import keeping  # noqa: E402
 from zf_runtime.optim.overlap import kept  # noqa: E402
+
+
+def engine_without_zero() -> types.SimpleNamespace:
+    operator = types.SimpleNamespace(powers=lambda number: (0, 0))
+    optimizer = types.SimpleNamespace(ds_opt_adam=operator, opt_id=0, param_groups=[])
+    zero = types.SimpleNamespace(loss_scaler=types.SimpleNamespace(cur_scale=1.0), optimizer=optimizer)
+    return types.SimpleNamespace(
+        optimizer=zero, lr_scheduler=None, global_steps=0, global_samples=0, micro_steps=0, skipped_steps=0, note=b"",
+        _zf_lr_kwargs=None, managed_gradient_accumulation=lambda: True, train_batch_size=lambda: 8)
 
 
 class Keeping(unittest.TestCase):
@@ -30,12 +40,7 @@ class Keeping(unittest.TestCase):
 
     def test_a_note_that_is_no_bytes_is_refused(self):
         """bytes(3) would be three zeros."""
-        operator = types.SimpleNamespace(powers=lambda number: (0, 0))
-        optimizer = types.SimpleNamespace(ds_opt_adam=operator, opt_id=0, param_groups=[])
-        zero = types.SimpleNamespace(loss_scaler=types.SimpleNamespace(cur_scale=1.0), optimizer=optimizer)
-        engine = types.SimpleNamespace(
-            optimizer=zero, lr_scheduler=None, global_steps=0, global_samples=0, micro_steps=0, skipped_steps=0,
-            managed_gradient_accumulation=lambda: True, train_batch_size=lambda: 8)
+        engine = engine_without_zero()
         for note, is_taken in ((b"mine", True), (bytearray(4), True), (3, False), ("mine", False), ([1], False)):
             engine.note = note
             with self.subTest(note=note):
@@ -58,8 +63,18 @@ class Keeping(unittest.TestCase):
         steps = []
         engine = types.SimpleNamespace(train_batch_size=lambda: 8, lr_scheduler=types.SimpleNamespace(
             step=steps.append))
-        keeping._step_scheduler(engine)
+        keeping._step_scheduler(engine, {})
         self.assertEqual(steps, [8])
+
+    def test_a_scheduler_is_given_again_what_engine_step_had_for_it(self):
+        engine, found = engine_without_zero(), []
+        step = keeping.noting(lambda its, lr_kwargs: found.append(
+            keeping._noted_of(lambda: its, types.SimpleNamespace(note_bytes=1000))))
+        for given in ((), ({"epoch": 3},), ()):
+            step(engine, *given)
+            engine.lr_scheduler = types.SimpleNamespace(step=lambda **words: found.append(words), state_dict=dict)
+            keeping._step_scheduler(engine, keeping._Noted(*pickle.loads(found.pop())).lr_kwargs or {})
+        self.assertEqual(found, [{}, {"epoch": 3}, {}])
 
 
 if __name__ == "__main__":

@@ -129,7 +129,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
         seams += ((superoffload_stage_3, "SuperOffloadOptimizer_Stage3",
                    superoffload.by_stage_3(plan, stage3.DeepSpeedZeroOptimizer_Stage3)),)
     if keep is not None:
-        seams += ((_module("deepspeed.runtime.engine").DeepSpeedEngine, "__init__", keeping.resuming),)
+        engine = _module("deepspeed.runtime.engine").DeepSpeedEngine
+        seams += (engine, "__init__", keeping.resuming), (engine, "step", keeping.noting)
     if mode == "exact" and (publisher := _module(f"{__name__}.publisher")) is not None:
         seams += ((_module("torch.distributed"), "destroy_process_group", publisher.after_turns),)
     for owner, name, change in seams:

@@ -34,6 +34,7 @@ class _Noted(NamedTuple):
     scheduler: dict[str, Any] | None  #: before its step
     groups: list[dict[str, Any]]  #: param_groups, without their parameters
     note: bytes  #: of the program
+    lr_kwargs: dict[str, Any] | None = None  #: that engine.step() has for the scheduler's step
 
 
 def kinds_of(zero: Any) -> list[Any]:
@@ -122,6 +123,17 @@ def resuming(init: Callable[..., None]) -> Callable[..., None]:
     return init_and_resume
 
 
+def noting(step: Callable[..., None]) -> Callable[..., None]:
+    """Returns the step() of DeepSpeed's engine, which notes what the scheduler's step will be given."""
+
+    @functools.wraps(step)
+    def step_noting(engine: Any, lr_kwargs: dict[str, Any] | None = None, *args: Any, **keywords: Any) -> None:
+        engine._zf_lr_kwargs = lr_kwargs
+        step(engine, lr_kwargs, *args, **keywords)
+
+    return step_noting
+
+
 def _resume(engine: Any) -> None:
     zero = engine.optimizer
     arena: FlatArena | None = getattr(zero, "_zf_arena", None)
@@ -130,7 +142,7 @@ def _resume(engine: Any) -> None:
     if arena is None:
         raise ZfError("keep= or ZF_KEEP is set, and this engine has no ZeRO partitions on the CPU with a "
                       "DeepSpeedCPUAdam, so nothing would be kept: leave it out, or set offload_optimizer")
-    engine.note = b""
+    engine.note, engine._zf_lr_kwargs = b"", None
     arena.note_of_job = functools.partial(_noted_of, weakref.ref(engine), arena)
     if arena.kept is None:
         return
@@ -143,17 +155,17 @@ def _resume(engine: Any) -> None:
         for group, settings in zip(zero.optimizer.param_groups, noted.groups):
             group.update(settings)
         engine.lr_scheduler.load_state_dict(noted.scheduler)
-        _step_scheduler(engine)
+        _step_scheduler(engine, noted.lr_kwargs or {})
     engine.kept = Kept(engine.global_steps, noted.note)
     say(f"training goes on behind step {engine.global_steps}, which was kept")
 
 
-def _step_scheduler(engine: Any) -> None:
+def _step_scheduler(engine: Any, lr_kwargs: dict[str, Any]) -> None:
     """Does the step of the scheduler that follows a step, as the engine does."""
     with warnings.catch_warnings():  # torch knows of no step before it
         warnings.filterwarnings("ignore", message="Detected call of")
         try:
-            engine.lr_scheduler.step()
+            engine.lr_scheduler.step(**lr_kwargs)
         except TypeError:  # Megatron's wants the number of samples
             engine.lr_scheduler.step(engine.train_batch_size())
 
@@ -191,7 +203,7 @@ def _noted_of(its: Callable[[], Any], arena: FlatArena) -> bytes:
               for group in zero.optimizer.param_groups]
     note = bytes(memoryview(engine.note))  # bytes() alone makes zeros of a number
     noted = _Noted(counters, scaler, zero.optimizer.ds_opt_adam.powers(zero.optimizer.opt_id),
-                   None if scheduler is None else scheduler.state_dict(), groups, note)
+                   None if scheduler is None else scheduler.state_dict(), groups, note, engine._zf_lr_kwargs)
     packed = pickle.dumps(tuple(noted))
     if len(packed) > arena.note_bytes:
         raise ZfError(f"engine.note and the scheduler's state have {len(packed)} bytes, and there is room for "
