@@ -183,6 +183,8 @@ class DeepSpeed(FrameworkTest):
             with self.subTest(use=each["use"], rank=each["rank"], dtype=each["case"]["dtype"]):
                 self.assertEqual(each["own"], each["native"])
                 self.assertFalse(each["differ"], "weights, masters or moments, or what was read of them")
+                if each["use"] == "hooks before the step":
+                    self.assertEqual(each["hidden"], 0, "a hook may read what the step writes")
                 steps, hidden = steps + each["of"], hidden + each["hidden"]
         self.assertGreater(hidden, 0.7 * steps, "step() has waited for the optimizer process")
 

@@ -121,8 +121,8 @@ class Trainer:
         read = BEFORE_STEP[names[self.number // 2 % len(names)]](self.engine)
         return [f"{zlib.crc32(each.detach().reshape(-1).view(torch.uint8).numpy().tobytes()):08x}" for each in read]
 
-    def train(self, steps: int, delay_s=0.01) -> list[str]:
-        """Trains. The optimizer process goes on so long after each step()."""
+    def train(self, steps: int, delay_s=0.01, *, waits=False) -> list[str]:
+        """Trains. The optimizer process goes on so long after each step(), or after its beginning if that waits."""
         losses = []
         for _ in range(steps):
             for part in range(self.case["accumulation"]):
@@ -134,14 +134,16 @@ class Trainer:
                 if self.arena is None or part < self.case["accumulation"] - 1:
                     self.engine.step()
                 else:
-                    self.step(delay_s)
+                    self.step(delay_s, waits)
                 losses.append(loss.item().hex())
         return losses
 
-    def step(self, delay_s: float):
+    def step(self, delay_s: float, waits: bool):
         worker = self.arena.runtime.stats().worker_pid
         os.kill(worker, signal.SIGSTOP)
         has_returned = threading.Event()
+        if waits:
+            has_returned.set()
         GOING_ON.submit(go_on, worker, has_returned, delay_s)
         self.engine.step()
         stats = self.arena.runtime.stats()
@@ -376,6 +378,10 @@ def interrupted(case, trainers):
             found += [loss.item().hex(), evaluated(trainer.engine)[0].item().hex()]
     losses = [found + trainer.train(2) + in_a_hook(trainer) for found, trainer in zip(losses, trainers)]
     say(case, "interrupted", trainers, losses)
+    handles = [trainer.engine.optimizer.optimizer.register_step_pre_hook(lambda *_: None) for trainer in trainers]
+    say(case, "hooks before the step", trainers, [trainer.train(2, 0.05, waits=True) for trainer in trainers])
+    for handle in handles:
+        handle.remove()
 
 
 def in_a_hook(trainer) -> list[str]:
