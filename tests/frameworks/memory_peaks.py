@@ -56,9 +56,10 @@ CHANGED = {"zero1+sums:bf16:fp32": "70M", "zero2+sums:bf16:fp32": "70M", "zero3+
 LIMITED = ["in-place:bf16:fp32", "exact:bf16:fp32", "native-zero2:bf16:bf16", "zero2:bf16:fp32", "zero3:bf16:fp32",
            "fsdp2:fp32:fp32"]
 LORA = 512
-# What a change of a way gives memory_job.py, and zf-tune fit.
+# What a change of a way gives memory_job.py, and zf-tune fit. "exact" and "begun" are for native-zero2 and 3.
 CHANGES = {"lora": (["--lora", str(LORA)], []), "frozen": (["--frozen", "1"], []),
-           "sums": (["--sums", "fp32"], ["--with", "fp32-accumulation"])}
+           "sums": (["--sums", "fp32"], ["--with", "fp32-accumulation"]),
+           "exact": (["--mode", "exact"], ["--mode", "exact"]), "begun": (["--speculate"], ["--with", "speculate"])}
 BELOW, ABOVE = 0.90, 1.08
 # How zf-tune fit calls each way.
 FIT = {"torch": ["torch"], "in-place": ["in-place"], "exact": ["native", "--mode", "exact"],
@@ -157,7 +158,7 @@ class Run:
 
     def plan(self, folder: str) -> pathlib.Path:
         path = pathlib.Path(folder, "plan.json")
-        mode = {"exact": "exact", "late": "overlap"}.get(self.way, "wait")
+        mode = {"exact": "exact", "late": "overlap"}.get(self.changes[0] if self.changes else self.way, "wait")
         subprocess.run([TUNE, "plan", "--ranks", str(self.ranks), "--mode", mode, "-q", "-o", path], check=True)
         return path
 

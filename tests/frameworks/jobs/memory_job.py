@@ -5,7 +5,7 @@ looks at the memory meanwhile.
 With --resume the checkpoint in --folder is loaded after the start; without, one is written there at the end.
 --stop: ends at "ready", before the model is made.
 --frozen: so many blocks are not trained. --lora: none is, but two matrices of this rank beside each.
---sums: DeepSpeed's grad_accum_dtype."""
+--sums: DeepSpeed's grad_accum_dtype. --mode, --speculate: of the native optimizer under DeepSpeed."""
 
 import argparse
 import importlib
@@ -31,6 +31,8 @@ def options_of_job() -> argparse.Namespace:
     for name, value in {"width": 2048, "blocks": 6, "frozen": 0, "lora": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--sums", choices=DTYPES)
+    parser.add_argument("--mode", default="wait")
+    parser.add_argument("--speculate", action="store_true")
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--state", default="fp32")
     parser.add_argument("--folder", type=pathlib.Path)
@@ -136,7 +138,7 @@ class Zero:
         if options.way.startswith("native"):
             import zf_runtime.deepspeed
 
-            zf_runtime.deepspeed.install(state=options.state)
+            zf_runtime.deepspeed.install(options.mode, state=options.state, speculate=options.speculate)
         self.options = options
         model = make_model(options)
         self.engine, *_ = deepspeed.initialize(model=model, model_parameters=trained_parameters(model),
