@@ -31,6 +31,13 @@ bool is_keep_name(std::string_view name) {
              name, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
+/// Returns why a folder is not this user's alone; empty if it is.
+std::string fault_of(const std::filesystem::path& folder, const struct stat& status) {
+  if (status.st_uid == geteuid() && (status.st_mode & 077U) == 0) return "";
+  return format_text("the folder {} belongs to user {} and has mode {:o}; it must be yours alone (0700)",
+                     folder.string(), status.st_uid, status.st_mode & 0777U);
+}
+
 /// Opens the folder, which must be this user's alone. Returns an invalid descriptor if it went meanwhile.
 FileDescriptor open_folder(const std::filesystem::path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
@@ -41,11 +48,9 @@ FileDescriptor open_folder(const std::filesystem::path& folder) {
   if (!fd.valid()) throw_errno(errno, format_text("cannot open the folder {}", folder.string()));
   struct stat status = {};
   checked(fstat(fd.get(), &status), "fstat of " + folder.string());
-  if (status.st_uid == geteuid() && (status.st_mode & 077U) == 0) return fd;
-  throw Error(Exit::usage,
-              format_text("the folder {} belongs to user {} and has mode {:o}; it must be yours alone (0700)",
-                          folder.string(), status.st_uid, status.st_mode & 0777U),
-              "remove it, or set ZF_KEEP_FOLDER to another one");
+  const std::string fault = fault_of(folder, status);
+  if (fault.empty()) return fd;
+  throw Error(Exit::usage, fault, "remove it, or set ZF_KEEP_FOLDER to another one");
 }
 
 bool lock_by(int fd, Nanoseconds deadline) {
@@ -81,6 +86,16 @@ void check_keep_name(std::string_view name) {
 std::filesystem::path keep_folder(const std::optional<std::string>& chosen) {
   if (chosen && !chosen->empty()) return std::filesystem::absolute(*chosen);
   return format_text("/dev/shm/zf-kept-{}", geteuid());
+}
+
+std::string keep_folder_fault(const std::filesystem::path& folder) {
+  struct stat status = {};
+  if (lstat(folder.c_str(), &status) == 0)
+    return S_ISDIR(status.st_mode) ? fault_of(folder, status)
+                                   : format_text("{} is no folder", folder.string());
+  if (errno == ENOENT && faccessat(AT_FDCWD, folder.parent_path().c_str(), W_OK | X_OK, AT_EACCESS) == 0)
+    return "";
+  return format_text("cannot make the folder {}: {}", folder.string(), errno_text(errno));
 }
 
 std::filesystem::path keep_socket(const std::filesystem::path& folder, const KeepName& name) {

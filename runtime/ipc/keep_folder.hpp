@@ -33,6 +33,10 @@ void check_keep_name(std::string_view name);
 /// which is not so of $XDG_RUNTIME_DIR.
 std::filesystem::path keep_folder(const std::optional<std::string>& chosen);
 
+/// Returns why a trainer cannot keep anything there: "the folder /x belongs to …"; empty if it can. Changes
+/// nothing.
+std::string keep_folder_fault(const std::filesystem::path& folder);
+
 /// Returns the path of a socket. Throws Error(usage) if it is too long for a socket.
 std::filesystem::path keep_socket(const std::filesystem::path& folder, const KeepName& name);
 

@@ -52,6 +52,12 @@ class Kept(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "open\n")
         return process
 
+    def doctor(self, **variables):
+        """Returns what doctor finds of what is kept."""
+        said = subprocess.run([BINARY, "doctor", "--format", "json"], env=self.environment() | variables, text=True,
+                              stdout=subprocess.PIPE, timeout=30, check=True).stdout
+        return [found for found in json.loads(said)["findings"] if found["check"] == "kept"]
+
     def kill(self, process):
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -62,6 +68,7 @@ class Kept(unittest.TestCase):
             lines = self.tune().splitlines()
             self.assertRegex(lines[0], rf"^run7, rank 0: step 3, \d+ bytes, in use by process {first.pid}$")
             self.assertIn("run7, rank 0 is in use by process", self.tune("--drop", "run7", code=RUNTIME_ERROR))
+            self.assertEqual([found for found in self.doctor() if "run7" in found["what"]], [])
         finally:
             self.kill(first)
             self.kill(second)
@@ -71,6 +78,9 @@ class Kept(unittest.TestCase):
                          [("run7", 0, 3, None), ("run7", 1, 3, None)])
         self.assertTrue(all(50 <= one["left_s"] <= 60 and one["memory_bytes"] > 16000 for one in found), found)
         self.assertRegex(self.tune(), r"run7, rank 1: step 3, \d+ bytes, [56]\d s left\n$")
+        said, = (found for found in self.doctor() if "run7" in found["what"])
+        self.assertRegex(said["what"], r"^run7 is kept of a trainer that has ended: \d+ bytes of memory, for [56]\d s")
+        self.assertIn("zf-tune kept --drop run7", said["remedy"])
         self.assertIn("nothing is kept as \"run8\"", self.tune("--drop", "run8", code=USAGE))
         self.assertEqual(self.tune("--drop", "run7"), "")
 
@@ -82,6 +92,15 @@ class Kept(unittest.TestCase):
         self.assertEqual(self.tune(), f"nothing is kept in {FOLDER}\n")
         self.assertEqual([path.name for path in pathlib.Path(FOLDER).iterdir()], ["run7.0"])
         self.tune("--drop", "run7")
+
+    def test_doctor_names_a_folder_in_which_nothing_can_be_kept(self):
+        self.assertEqual(self.doctor(), [])
+        for folder, why in (("/nowhere/kept", "cannot make the folder /nowhere/kept: No such file or directory"),
+                            (BINARY, "is no folder"), ("/", "it must be yours alone")):
+            self.assertEqual(self.doctor(ZF_KEEP_FOLDER=folder), [])
+            said = self.doctor(ZF_KEEP="a", ZF_KEEP_FOLDER=folder)[0]
+            self.assertEqual(said["severity"], "severe")
+            self.assertIn(why, said["what"])
 
 
 if __name__ == "__main__":

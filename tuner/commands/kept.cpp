@@ -11,8 +11,7 @@
 #include "commands/commands.hpp"
 #include "commands/shared_arguments.hpp"
 #include "commands/terminal.hpp"
-#include "ipc/keep_channel.hpp"
-#include "ipc/keep_folder.hpp"
+#include "inspect/kept_ranks.hpp"
 #include "os/environment.hpp"
 #include "os/standard_streams.hpp"
 #include "text/wrap.hpp"
@@ -32,19 +31,7 @@ CommandSpec kept_spec() {
           }};
 }
 
-struct Kept {
-  KeepName name;
-  KeepAnswer answer;
-};
-
-/// Returns what a keeper says; nothing if it has died.
-std::optional<Kept> find(const std::filesystem::path& folder, const KeepName& name, KeepRequest request) {
-  const auto channel = KeepChannel::connect(keep_socket(folder, name));
-  if (!channel) return std::nullopt;
-  return Kept{name, ask(*channel, request)};
-}
-
-std::string text_of(const Kept& kept) {
+std::string text_of(const KeptRank& kept) {
   const std::string state = kept.answer.trainer != 0
                                 ? format_text("in use by process {}", kept.answer.trainer)
                                 : format_text("{} s left", kept.answer.left_ms / 1000);
@@ -53,7 +40,7 @@ std::string text_of(const Kept& kept) {
 }
 
 /// The name needs no escapes: check_keep_name() allows none that do.
-std::string json_of(const Kept& kept) {
+std::string json_of(const KeptRank& kept) {
   return format_text(
       R"({{"name": "{}", "rank": {}, "step": {}, "memory_bytes": {}, "keeper_pid": {}, "trainer_pid": {}, )"
       R"("left_s": {}}})",
@@ -66,7 +53,7 @@ void print_list(const std::filesystem::path& folder, Format format) {
   std::string text;
   std::string json;
   for (const KeepName& name : kept_names(folder)) {
-    const auto kept = find(folder, name, KeepRequest::status);
+    const auto kept = ask_keeper(folder, name, KeepRequest::status);
     if (!kept) continue;
     text += text_of(*kept);
     json += (json.empty() ? "\n  " : ",\n  ") + json_of(*kept);
@@ -79,7 +66,7 @@ void print_list(const std::filesystem::path& folder, Format format) {
 /// Frees one arena. Returns once its socket is gone.
 void drop(const std::filesystem::path& folder, const KeepName& name) {
   const std::filesystem::path path = keep_socket(folder, name);
-  const auto kept = find(folder, name, KeepRequest::drop);
+  const auto kept = ask_keeper(folder, name, KeepRequest::drop);
   if (!kept) {
     const KeepLock lock(folder);
     unlink(path.c_str());  // its keeper has died

@@ -75,6 +75,8 @@ Patient observe_node(const SysRoot& sysroot, const std::optional<std::filesystem
   if (sysroot.is_this_machine()) {
     patient.given_policy = policy_of_others(patient.environment);
     patient.refused_calls = try_system_calls();
+    patient.kept = look_for_kept(keep_folder(patient.environment.get("ZF_KEEP_FOLDER")));
+    patient.user = ::geteuid();
     std::this_thread::sleep_for(kWatchTime);
   }
   patient.after = sample_activity(sysroot, ::getpid(), own);
@@ -104,6 +106,7 @@ const std::vector<Check>& checks() {
       {"shared-memory", shared_memory_findings},
       {"locked-memory", locked_memory_findings},
       {"swap", swap_findings},
+      {"kept", kept_findings},
   };
   return all;
 }

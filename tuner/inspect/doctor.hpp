@@ -2,6 +2,8 @@
 // pure: they read only a Patient: its SysRoot may be a folder of files.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -13,6 +15,7 @@
 #include "base/enum_names.hpp"
 #include "inspect/activity.hpp"
 #include "inspect/job_processes.hpp"
+#include "inspect/kept_ranks.hpp"
 #include "os/allowed.hpp"
 #include "os/environment.hpp"
 #include "os/isolated.hpp"
@@ -58,7 +61,9 @@ struct Patient {
   std::optional<ThreadPolicy> given_policy = {};  ///< see policy_of_others()
   std::optional<Finding> memory = {};             ///< that the plan's job does not fit this node's memory
   std::map<std::string, CpuSet> gpus =
-      {};  ///< the CPUs near each GPU that this job can use, by its PCI address
+      {};                             ///< the CPUs near each GPU that this job can use, by its PCI address
+  std::optional<KeptHere> kept = {};  ///< of this machine alone
+  uid_t user = 0;                     ///< who would train
 };
 
 /// Watches a node for half a second and returns what the checks read. `plan`: the file: its CPUs are
@@ -125,6 +130,9 @@ std::vector<Finding> far_gpu_findings(const Patient& patient);
 std::vector<Finding> isolated_findings(const Patient& patient);
 std::vector<Finding> governor_findings(const Patient& patient);
 std::vector<Finding> clock_limit_findings(const Patient& patient);
+
+// doctor_kept.cpp: what is kept of trainers that have ended.
+std::vector<Finding> kept_findings(const Patient& patient);
 
 // doctor_memory.cpp: what limits memory, or slows it down.
 std::vector<Finding> memory_findings(const Patient& patient);

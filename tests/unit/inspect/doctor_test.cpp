@@ -423,6 +423,78 @@ void add_thread(Tree& tree, int pid, int tid, const char* cpus, int ticks, int l
                 tid, ticks, last_cpu));
 }
 
+Patient keeping(const Tree& tree, uid_t user = 1000) {
+  Patient patient = patient_with(tree);
+  patient.environment = Environment(std::map<std::string, std::string>{{"ZF_KEEP", "run7"}});
+  patient.kept = KeptHere{.folder = "/dev/shm/zf-kept-1000"};
+  patient.user = user;
+  return patient;
+}
+
+TEST(DoctorKept, RanksOfANameAreOneFindingUnlessATrainerHasThem) {
+  Patient patient = patient_with(Tree());
+  EXPECT_THAT(kept_findings(patient), IsEmpty()) << "another machine";
+  const auto kept = [](const char* name, int rank, int trainer, std::int64_t left_ms) {
+    return KeptRank{{name, rank}, {.trainer = trainer, .bytes = std::uint64_t{3} << 30, .left_ms = left_ms}};
+  };
+  patient.kept = KeptHere{.folder = "/x",
+                          .ranks = {kept("a", 0, 0, 9000), kept("a", 1, 0, 8999), kept("b", 0, 17, 600000)}};
+  EXPECT_THAT(kept_findings(patient), ElementsAre(finding(Severity::note,
+                                                          "a is kept of a trainer that has "
+                                                          "ended: 6 GiB of memory, for 9 s")));
+  patient.kept = KeptHere{.folder = "/x", .silent = {{"a", 1}}};
+  EXPECT_THAT(kept_findings(patient),
+              ElementsAre(finding(Severity::warning, "keeps a, rank 1 does not answer")));
+}
+
+TEST(DoctorKept, LogindRemovesTheFolderAtTheLastLogoutOfAUserWhoDoesNotLinger) {
+  Tree tree;
+  tree.file("/usr/lib/systemd/logind.conf", "[Login]\n#RemoveIPC=yes\n")
+      .file("/run/systemd/users/1000", "# private\nNAME=ann\nSTATE=active");
+  const auto removed =
+      ElementsAre(finding(Severity::warning, "your last logout removes /dev/shm/zf-kept-1000"));
+  EXPECT_THAT(kept_findings(keeping(tree)), removed) << "the default that a comment names";
+  EXPECT_THAT(kept_findings(keeping(tree, 1001)), IsEmpty()) << "logind does not know this user";
+  Patient elsewhere = keeping(tree);
+  elsewhere.kept->folder = "/home/ann/kept";
+  EXPECT_THAT(kept_findings(elsewhere), IsEmpty());
+  Patient without = keeping(tree);
+  without.environment = {};
+  EXPECT_THAT(kept_findings(without), IsEmpty()) << "nothing is kept, and nothing is meant to be";
+  tree.file("/etc/systemd/logind.conf.d/b.conf", "[Login]\nRemoveIPC = no")
+      .file("/run/systemd/logind.conf.d/b.conf", "[Login]\nRemoveIPC=yes");
+  EXPECT_THAT(kept_findings(keeping(tree)), IsEmpty()) << "that of /etc counts";
+  tree.file("/run/systemd/logind.conf.d/c.conf", "[Login]\nRemoveIPC=1");
+  EXPECT_THAT(kept_findings(keeping(tree)), removed) << "the later name counts";
+  tree.file("/var/lib/systemd/linger/ann", "");
+  EXPECT_THAT(kept_findings(keeping(tree)), IsEmpty());
+}
+
+TEST(DoctorKept, LogindEndsTheProcessesOfASession) {
+  Tree tree;
+  tree.file("/etc/systemd/logind.conf", "[Login]\nKillUserProcesses=yes\n#KillOnlyUsers=\n")
+      .file("/proc/self/cgroup", "0::/user.slice/user-1000.slice/session-4.scope");
+  EXPECT_THAT(kept_findings(keeping(tree)), ElementsAre(finding(Severity::warning, "KillUserProcesses=yes")));
+  EXPECT_THAT(kept_findings(keeping(tree, 0)), IsEmpty()) << "root is spared";
+  tree.file("/proc/self/cgroup", "0::/user.slice/user-1000.slice/user@1000.service/run-7.scope");
+  EXPECT_THAT(kept_findings(keeping(tree)), IsEmpty());
+}
+
+TEST(DoctorKept, AGroupOfWhichAllDieTogetherHasNoKeeperLeft) {
+  Tree tree;
+  tree.file("/proc/self/cgroup", "0::/pod/one")
+      .file("/proc/self/mountinfo", "30 25 0:31 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw")
+      .file("/sys/fs/cgroup/cgroup.controllers", "memory")
+      .file("/sys/fs/cgroup/pod/cgroup.controllers", "memory")
+      .file("/sys/fs/cgroup/pod/one/cgroup.controllers", "memory")
+      .file("/sys/fs/cgroup/pod/one/memory.oom.group", "0")
+      .file("/sys/fs/cgroup/pod/memory.oom.group", "1");
+  EXPECT_THAT(kept_findings(keeping(tree)),
+              ElementsAre(finding(Severity::note, "/sys/fs/cgroup/pod/memory.oom.group is 1")));
+  tree.file("/sys/fs/cgroup/pod/memory.oom.group", "0");
+  EXPECT_THAT(kept_findings(keeping(tree)), IsEmpty());
+}
+
 TEST(DoctorLateBinding, ThreadsThatKeptTheOldMask) {
   Tree tree;
   add_thread(tree, 100, 100, "0-1", 0, 0);
