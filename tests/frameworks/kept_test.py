@@ -15,13 +15,17 @@ from zf_cli import SOURCE
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 # From step 19 on powers of beta that were calculated anew would have other bits.
 CASES = [{"stage": 2, "dtype": "bf16", "accumulation": 2, "overflow": 3, "steps": 24, "dies": [0, 21, 0.02]},
-         {"stage": 3, "dtype": "fp16", "sub_groups": True},
-         {"stage": 2, "mode": "exact", "dtype": "bf16", "groups": 2},
+         {"stage": 3, "dtype": "fp16", "sub_groups": True, "dies": [0, 4, "behind meet"]},
+         {"stage": 2, "mode": "exact", "dtype": "bf16", "groups": 2, "dies": [1, 4, "behind prepare"]},
          {"stage": 3, "mode": "exact", "speculate": True, "sub_groups": True, "accumulation": 2}]
 MORE = [{"stage": 1}, {"stage": 2, "dtype": "fp16", "overflow": 5}, {"stage": 3}, {"stage": 3, "dtype": "bf16"},
         {"stage": 1, "mode": "exact"}, {"stage": 2, "mode": "exact", "speculate": True, "overflow": 4},
         {"stage": 3, "mode": "exact", "dtype": "bf16"}, {"stage": 3, "mode": "exact", "dtype": "fp16", "clip": 0.0},
         {"stage": 2, "mode": "exact", "speculate": True, "clip": 1e9}]
+
+
+# Seconds behind a step, and places in one: see the job.
+WHEN = [0, 0.01, 0.02, 0.05, 0.1, "before prepare", "behind prepare", "behind meet", "behind go"]
 
 
 class Kept(FrameworkTest):
@@ -32,7 +36,7 @@ class Kept(FrameworkTest):
 
     def train(self, cases: list[dict], *launcher: str):
         """Runs the cases under a launcher that starts killed ranks again. Looks at what they say."""
-        cases = [{"dies": [random.randrange(2), random.choice((1, 4, 9)), round(random.uniform(0, 0.1), 4)]} | case
+        cases = [{"dies": [random.randrange(2), random.choice((1, 4, 9)), random.choice(WHEN)]} | case
                  for case in cases]
         (self.folder / "cases.json").write_text(json.dumps(cases))
         _, *script = job("kept_zero", str(self.folder))
@@ -54,7 +58,7 @@ class Kept(FrameworkTest):
 
     def torchrun(self, cases: list[dict]):
         self.train(cases, "torchrun", "--standalone", "--nproc-per-node", "2", "--monitor-interval", "0.1",
-                   "--max-restarts", "1000")
+                   "--max-restarts", str(len(cases) + 2))
 
     def test_a_killed_rank_changes_no_bit(self):
         """Seen: stages 2 and 3, each in modes wait and exact."""

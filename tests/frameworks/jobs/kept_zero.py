@@ -1,7 +1,7 @@
 """The loop of DeepSpeed in docs/recovery.md: kept_zero.py FOLDER. FOLDER has cases.json, a list of objects like
-DEFAULTS. In each case a rank is killed some seconds after a step: "dies" is [rank, step, seconds]. All ranks are
-started again. Then they go on, and afterwards train the same again, without keep and without a death. "loads": both go
-on from a checkpoint that the first life has written behind its second step.
+DEFAULTS. In each case a rank is killed some seconds behind a step: "dies" is [rank, step, seconds], or one of PLACES
+instead of seconds. All ranks are started again. Then they go on, and afterwards train the same again, without keep and
+without a death. "loads": both go on from a checkpoint that the first life has written behind its second step.
 
 Each rank says {"case": number, "begins": the step that it begins behind}, and at the end of a case {"case": ...,
 "kept": digest, "calm": digest} of weights, masters, moments and all that counts."""
@@ -12,6 +12,7 @@ import os
 import pathlib
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import types
@@ -23,12 +24,19 @@ report.set_rendezvous()
 import torch
 import zf_runtime.deepspeed
 from deepspeed import initialize
+from deepspeed.utils import safe_get_full_fp32_param
 from zero_pairs import DEFAULTS as OF_PAIRS
 from zero_pairs import Model, config_of
+from zf_runtime.native.runtime import Runtime
+from zf_runtime.optim.overlap.ranks import Ranks
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/recovery.md"
 LOOP = re.search(r"```python\n(zf_runtime.deepspeed.install.*?)```", PAGE.read_text(), re.DOTALL)[1]
-DEFAULTS = OF_PAIRS | {"steps": 12, "clip": 0.5, "overflow": None, "scheduler": True, "dies": None, "loads": False}
+#: Where a step can be interrupted, as the rank that dies sees it.
+PLACES = {"before prepare": (Runtime, "prepare"), "behind prepare": (Runtime, "prepare"),
+          "behind meet": (Ranks, "meet"), "behind go": (Runtime, "go")}
+DEFAULTS = OF_PAIRS | {"steps": 12, "clip": 0.5, "overflow": None, "scheduler": True, "dies": None, "loads": False,
+                       "hpz": 1}
 
 
 def make_engine(case, seed: int):
@@ -38,7 +46,8 @@ def make_engine(case, seed: int):
     if case["dtype"] == "fp16":
         config["fp16"] |= {"initial_scale_power": 8, "loss_scale_window": 3}
     if case["stage"] == 3:
-        config["zero_optimization"] |= {"stage3_param_persistence_threshold": 200, "stage3_prefetch_bucket_size": 5000}
+        config["zero_optimization"] |= {"stage3_param_persistence_threshold": 200, "stage3_prefetch_bucket_size": 5000,
+                                        "zero_hpz_partition_size": case["hpz"]}
     model = Model(case)
     if seed:  # first values that must not count
         for param in model.parameters():
@@ -59,7 +68,10 @@ class Batches:
         case = self.case
         if self.checkpoint is not None and (step, part) == (2, 0):
             self.engine.save_checkpoint(str(self.checkpoint))
-        if self.dies and self.dies[0] == report.rank() and self.killer is None and step == self.dies[1]:
+        dies_now = self.dies and self.dies[0] == report.rank() and step == self.dies[1]
+        if dies_now and self.dies[2] in PLACES:
+            die_at(self.dies[2])
+        elif dies_now and self.killer is None:
             self.killer = subprocess.Popen(["sh", "-c", f"sleep {self.dies[2]}; kill -KILL {os.getpid()}"])
         if self.killer is not None and step == case["steps"] - 1:
             self.killer.wait()
@@ -67,6 +79,19 @@ class Batches:
         if step == case["overflow"]:
             batch[0, 0] = float("inf")
         return batch.to(next(self.engine.module.parameters()).dtype)
+
+
+def die_at(place: str):
+    """Kills this rank when it is at this place."""
+    owner, name = PLACES[place]
+    call = getattr(owner, name)
+
+    def call_and_die(*args, **keywords):
+        if place.startswith("behind"):
+            call(*args, **keywords)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, call_and_die)
 
 
 def train(case, make, batches: Batches) -> str:
@@ -80,6 +105,7 @@ def train(case, make, batches: Batches) -> str:
             torch.manual_seed(7 + report.rank())
         else:
             assert engine.kept.step == engine.global_steps > 0, (engine.kept, engine.global_steps)
+            check_weights(engine)
         destroy = engine.destroy
         engine.destroy = lambda: (found.append(digest_of(engine, case)), destroy())
         return engine, None
@@ -89,6 +115,13 @@ def train(case, make, batches: Batches) -> str:
         "deepspeed": types.SimpleNamespace(initialize=initialize), "torch": torch, "pickle": pickle,
         "Model": lambda: None, "config": None, "batch_of": batches, "steps": case["steps"]})
     return found[0]
+
+
+def check_weights(engine):
+    """Checks that parameters which ZeRO-3 never frees have the values of their masters, before a step gathers them."""
+    for param in engine.module.parameters():
+        if getattr(param, "ds_persist", False):
+            assert torch.equal(param, safe_get_full_fp32_param(param).to(param.dtype)), "it was not gathered"
 
 
 def digest_of(engine, case) -> str:

@@ -76,6 +76,12 @@ class Keeping(unittest.TestCase):
             keeping._step_scheduler(engine, keeping._Noted(*pickle.loads(found.pop())).lr_kwargs or {})
         self.assertEqual(found, [{}, {"epoch": 3}, {}])
 
+    def test_an_engine_that_is_made_again_says_what_to_do(self):
+        self.assertRegex(keeping.with_way_out("a, rank 0 is in use by process 7; close its handle first, or keep this "
+                                              "one under another name"),
+                         "7; an engine that was made before .* start it again .* or call that engine's destroy\\(\\) "
+                         "to free it, or keep this one under another name$")
+
 
 if __name__ == "__main__":
     unittest.main()

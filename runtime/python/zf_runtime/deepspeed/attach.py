@@ -53,8 +53,9 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
                 arena = _open(zero, partitions, mode, options, state, False)
     except (Unsupported, ZfError) as reason:
         if kept_steps is not None:
-            kept_steps.refuse(str(reason))
-            raise ZfError(f"keep={options['keep']!r}, and ZeRO's partitions cannot be kept: {reason}") from None
+            why = keeping.with_way_out(str(reason))
+            kept_steps.refuse(why)
+            raise ZfError(f"keep={options['keep']!r}, and ZeRO's partitions cannot be kept: {why}") from None
         _go_on_without(zero, partitions, mode, state, str(reason))
         return
     _fill(arena, optimizer)

@@ -58,6 +58,12 @@ def check(zero: Any, partitions: list[Partition]) -> None:
         raise Unsupported("some partitions are stepped on the GPU (ratio)")
 
 
+def with_way_out(reason: str) -> str:
+    """Returns why partitions cannot be kept. If an engine of this process has them, says how to go on from there."""
+    return reason.replace("close its handle first", "an engine that was made before has what is kept: end this process "
+                          "and start it again to go on from there, or call that engine's destroy() to free it")
+
+
 def step_together(zero: Any, arena: FlatArena) -> None:
     """Lets ZeRO's step() note the steps of all partitions, and hand them over together, before it reads a result. In
     mode "wait" it still waits for them; mode "exact" does the rest by itself."""
