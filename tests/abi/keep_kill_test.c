@@ -5,6 +5,7 @@
  * choices. ZF_STATE: the state format of all groups. */
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,12 +14,19 @@
 static const int64_t NEVER = INT64_MAX;
 
 static int also_kills_worker;
+static _Atomic int* writes; /* a trainer writes its first parameters */
 
 /* Runs a trainer to the end of the job. Writes its worker's number, and the digest of its results, to
  * `report`. */
 static void train(const struct job* job, int report) {
   zf_runtime* handle = NULL;
-  const uint64_t step = open_job(job, "hunted", &handle);
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(job, "hunted");
+  keep_groups(job, groups);
+  EXPECT(zf_open(&options, groups, KEPT_GROUPS, &handle), ZF_OK);
+  *writes = 1;
+  const uint64_t step = begin_job(handle);
+  *writes = 0;
   const int64_t worker[2] = {worker_of(handle), (int64_t)step};
   CHECK(write(report, worker, sizeof worker) == (ssize_t)sizeof worker);
   run_steps(handle, job, step, job->steps);
@@ -40,6 +48,7 @@ static void kill_both(pid_t trainer, pid_t worker) {
 static int hunt(const struct job* job, int64_t ns, uint64_t* digest, uint64_t* resumed) {
   int report[2];
   int64_t worker[2] = {0, 0};
+  *writes = 0;
   CHECK(pipe(report) == 0);
   const pid_t trainer = fork();
   CHECK(trainer >= 0);
@@ -52,7 +61,7 @@ static int hunt(const struct job* job, int64_t ns, uint64_t* digest, uint64_t* r
     CHECK(read(report[0], worker, sizeof worker) == (ssize_t)sizeof worker);
   } else if (ns < 0) {
     usleep((useconds_t)(-ns / 1000));
-    kill(trainer, SIGKILL);
+    kill_unless_it_writes(trainer, writes);
   } else if (read(report[0], worker, sizeof worker) == (ssize_t)sizeof worker) {
     *resumed = (uint64_t)worker[1];
     usleep((useconds_t)(ns / 1000));
@@ -111,6 +120,8 @@ int main(int argc, char** argv) {
   struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40, NULL, NULL};
   also_kills_worker = argc > 1 && strcmp(argv[1], "both") == 0;
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
+  writes = mmap(NULL, sizeof *writes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(writes != MAP_FAILED);
   use_own_keep_folder();
   for (job.state_format = ZF_STATE_FP32; job.state_format <= ZF_STATE_BF16_SPLIT; ++job.state_format) {
     for (job.overlaps = 0; job.overlaps <= 1; ++job.overlaps) run(job, wanted);

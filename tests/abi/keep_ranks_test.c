@@ -23,7 +23,7 @@ struct meeting {
   uint64_t digest[RANKS];
   uint64_t resumed_at;
   int is_hunted;
-  _Atomic int writes[RANKS]; /* the rank writes its first parameters: what is half written is refused */
+  _Atomic int writes[RANKS]; /* the rank writes its first parameters */
   uint64_t went;             /* number of ranks that were behind */
 };
 
@@ -94,12 +94,8 @@ static pid_t start_rank(struct job job, unsigned rank) {
 }
 
 static void kill_rank(pid_t trainer, unsigned rank) {
-  for (;; usleep(100)) {
-    CHECK(kill(trainer, SIGSTOP) == 0 && waitpid(trainer, NULL, WUNTRACED) == trainer);
-    if (atomic_load(&meeting->writes[rank]) == 0) break;
-    kill(trainer, SIGCONT);
-  }
-  kill_and_reap(trainer);
+  kill_unless_it_writes(trainer, &meeting->writes[rank]);
+  CHECK(waitpid(trainer, NULL, 0) == trainer);
 }
 
 /* Lets a rank that has stopped itself execute some instructions, and kills it. */

@@ -193,3 +193,13 @@ pid_t keeper_of(const char* name) {
 void kill_and_reap(pid_t child) {
   CHECK(child > 1 && kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
 }
+
+void kill_unless_it_writes(pid_t trainer, const _Atomic int* writes) {
+  const int how = WSTOPPED | WEXITED | WNOWAIT;
+  for (siginfo_t info;; usleep(100)) {
+    CHECK(kill(trainer, SIGSTOP) == 0 && waitid(P_PID, (id_t)trainer, &info, how) == 0);
+    if (*writes == 0) break;
+    kill(trainer, SIGCONT);
+  }
+  kill(trainer, SIGKILL);
+}

@@ -52,4 +52,7 @@ pid_t keeper_of(const char* name);
 /* Kills a child of this process and reaps it. */
 void kill_and_reap(pid_t child);
 
+/* Kills a child, but not while `writes` is 1: what a trainer has half written is refused. */
+void kill_unless_it_writes(pid_t trainer, const _Atomic int* writes);
+
 #endif
