@@ -11,6 +11,7 @@ import support
 torch = support.need("torch")
 import zf_runtime.deepspeed  # noqa: E402
 from zf_runtime.deepspeed import keeping  # noqa: E402
+from zf_runtime.deepspeed.layout import Unsupported  # noqa: E402
 from zf_runtime.optim.overlap import kept  # noqa: E402
 
 
@@ -75,6 +76,12 @@ class Keeping(unittest.TestCase):
             engine.lr_scheduler = types.SimpleNamespace(step=lambda **words: found.append(words), state_dict=dict)
             keeping._step_scheduler(engine, keeping._Noted(*pickle.loads(found.pop())).lr_kwargs or {})
         self.assertEqual(found, [{}, {"epoch": 3}, {}])
+
+    def test_what_was_not_tried_is_refused(self):
+        for fact in ({"zenflow": True}, {"has_moe_layers": True}, {"model_parallel_group": object()}):
+            with (self.subTest(**fact), self.assertRaisesRegex(Unsupported, "ZenFlow|not tried with"),
+                  unittest.mock.patch.object(torch.distributed, "get_world_size", lambda group: 2)):
+                keeping.check(types.SimpleNamespace(**fact), [])
 
     def test_an_engine_that_is_made_again_says_what_to_do(self):
         self.assertRegex(keeping.with_way_out("a, rank 0 is in use by process 7; close its handle first, or keep this "

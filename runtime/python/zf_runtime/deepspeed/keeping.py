@@ -47,6 +47,11 @@ def check(zero: Any, partitions: list[Partition]) -> None:
     """Raises Unsupported if the partitions of a ZeRO optimizer cannot be kept."""
     if getattr(zero, "zenflow", False):
         raise Unsupported("ZenFlow has state that is not in its partitions")
+    if getattr(zero, "has_moe_layers", False):
+        raise Unsupported("it was not tried with a mixture of experts")
+    group = getattr(zero, "model_parallel_group", None)
+    if group is not None and torch.distributed.get_world_size(group) > 1:
+        raise Unsupported("it was not tried with a model parallel group (mpu)")
     missing = [name for name in _NEEDED[stage_of(zero)] if not hasattr(zero, name)]
     if missing:
         raise Unsupported(f"{type(zero).__name__} has no {missing[0]}")
