@@ -54,7 +54,8 @@ void check_other_ranks(const KeepWish& wish) {
     throw AbiError(
         ZF_ERROR_STATE,
         format_text("{} is kept for rank {}, and not for rank {}", other.name, other.rank, wish.name.rank),
-        "continue with the same ranks, or " + how_to_drop(wish));
+        "that rank has closed it at the job's end, its keeper is lost, or the job has other ranks now: " +
+            how_to_drop(wish));
   }
 }
 

@@ -220,7 +220,8 @@ static void other_rank_is_refused(void) {
   options.plan_path = NULL;
   options.rank = 1;
   CHECK(setenv("ZF_TUNE", "off", 1) == 0); /* then any rank will do */
-  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE, "life is kept for rank 0, and not for rank 1");
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_STATE,
+          "life is kept for rank 0, and not for rank 1; that rank has closed it");
   CHECK(unsetenv("ZF_TUNE") == 0);
   expect_kept_at("life", 2);
   expect_nothing_kept();

@@ -36,7 +36,7 @@ class OneStep(unittest.TestCase):
                 self.assertEqual([goes(every, rank) for rank in range(len(every))], wanted)
 
     def test_ranks_that_cannot_come_to_one_step_say_why(self):
-        for other, why in ((Found(), "rank 1 has nothing that was kept, since its node or its keeper is lost"),
+        for other, why in ((Found(), "rank 1 has nothing that was kept: it has closed it at the job's end, or"),
                            (Found(5, 6), "rank 1 is at step 5, and others are at step 7"),
                            (Found(6), "rank 1 is at step 6, and others are at step 7"),
                            (Found(refusal="of another release"), "rank 1 cannot go on: of another release")):

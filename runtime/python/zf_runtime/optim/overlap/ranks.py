@@ -65,7 +65,7 @@ def goes(every: Sequence[Found], rank: int) -> bool:
     for number, found in enumerate(every):
         if found.gone != last and (found.gone, found.prepared) != (last - 1, last):
             how = (f"is at step {found.gone}" if found.gone else
-                   "has nothing that was kept, since its node or its keeper is lost")
+                   "has nothing that was kept: it has closed it at the job's end, or its node or its keeper is lost")
             raise ZfStateError(f"rank {number} {how}, and others are at step {last}: {_TO_BEGIN_ANEW}",
                                "ZF_ERROR_STATE")
     return every[rank].gone != last
