@@ -41,14 +41,6 @@ std::uint64_t free_memory(const Allowed& allowed) {
   return left;
 }
 
-/// Returns whether the worker has saved the image up to a byte.
-bool is_saved(const Arena& arena, std::uint64_t end) {
-  for (std::size_t i = 0; i < arena.control().members; ++i) {
-    if (arena.member(i).saved.load(std::memory_order_acquire) < end) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::uint64_t most) {
@@ -127,9 +119,9 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
       check_saving(is_there, is_lost);
     }
   };
-  const auto await_saved = [&](std::uint64_t end) {
+  const auto await_saved = [&](std::size_t group, std::uint64_t end) {
     if (given_up.stop_requested()) throw GivenUp();
-    await([&] { return is_saved(arena_, end); });
+    await([&] { return is_saved(arena_, group, end); });
   };
   const auto await_steps = [&] {
     await([&] { return is_done(ticket); });
@@ -186,6 +178,7 @@ void Exporting::drop_copy(std::uint64_t ticket) const {
   if (!is_done(ticket)) return;  // the worker may still write it
   arena_.free_saved();
   arena_.control().save_room.store(0);
+  arena_.control().save_reserved.store(0);
 }
 
 void Exporting::hold(const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost) {

@@ -94,6 +94,7 @@ void begin_anew(const Arena& arena) {
   control.save_failed.store(1, std::memory_order_seq_cst);  // nothing waits for the file of a copy
   arena.free_saved();
   control.save_room.store(0, std::memory_order_seq_cst);
+  control.save_reserved.store(0, std::memory_order_seq_cst);
 }
 
 /// Asks for the arena in the name of this process. *arena stays invalid if another one has it.

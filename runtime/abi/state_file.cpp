@@ -337,7 +337,7 @@ void write_state_file(AtomicFile& file, const Arena& arena) {
 }
 
 void write_saved_file(AtomicFile& file, const Arena& arena,
-                      const std::function<void(std::uint64_t)>& await_saved,
+                      const std::function<void(std::size_t, std::uint64_t)>& await_saved,
                       const std::function<void()>& await_steps) {
   StateTable table = table_of(arena);
   write_arrays(file, table, [&](std::size_t i, std::size_t k, auto write) {
@@ -345,7 +345,7 @@ void write_saved_file(AtomicFile& file, const Arena& arena,
     const std::uint64_t array_end = at + bytes_in_file(table.groups[i], k);
     for (std::uint64_t end = 0; at < array_end; at = end) {
       end = std::min((at / kImageUnit + 1) * kImageUnit, array_end);
-      await_saved(end);
+      await_saved(i, end);
       const ArrayPlace place = arena.saved(at, end - at);
       write(std::span<const std::byte>(arena.at<std::byte>(place.offset), place.bytes));
       arena.control().save_released.store(end, std::memory_order_release);

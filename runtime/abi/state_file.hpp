@@ -57,10 +57,10 @@ static_assert(sizeof(StateArray) == 16 && sizeof(StateGroup) == 112 && offsetof(
 void write_state_file(AtomicFile& file, const Arena& arena);
 
 /// Writes the saved copy of the state, and lets the worker use the memory of what is written. Throws what
-/// these throw. await_saved: waits until the worker has saved the image up to a byte. await_steps: waits
-/// until it has noted the steps; nothing may be replaced if it throws.
+/// these throw. await_saved: waits until the worker has saved a group's part of the image up to a byte.
+/// await_steps: waits until it has noted the steps; nothing may be replaced if it throws.
 void write_saved_file(AtomicFile& file, const Arena& arena,
-                      const std::function<void(std::uint64_t)>& await_saved,
+                      const std::function<void(std::size_t, std::uint64_t)>& await_saved,
                       const std::function<void()>& await_steps);
 
 /// Reads the state into the buffers, in their state format, and returns the number of each group's last step,

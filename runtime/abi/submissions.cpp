@@ -407,7 +407,10 @@ std::uint64_t Submissions::submit_save(std::uint64_t room) {
   control.save_room = room;
   for (std::size_t i = 0; i < control.members; ++i)
     arena_.member(i).saved.store(0, std::memory_order_relaxed);
-  for (std::uint32_t i = 0; i < groups_.size(); ++i) publish_entry(i, 0, WorkKind::save, count);
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    arena_.group(i).saved_by_step.store(SavedByStep::no, std::memory_order_relaxed);
+    publish_entry(i, 0, WorkKind::save, count);
+  }
   ring(count);
   return count;
 }

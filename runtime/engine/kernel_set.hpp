@@ -6,6 +6,7 @@
 #include "engine/kernel.hpp"
 #include "engine/reading.hpp"
 #include "engine/rollback.hpp"
+#include "engine/streaming.hpp"
 
 namespace zf {
 
@@ -18,6 +19,7 @@ struct KernelSet {
   ReadKernel (&read)(ElementType type);
   SpeculateKernel (&speculate)(const KernelVariant& variant);
   TakeBackKernel (&take_back)(const KernelVariant& variant);
+  void (&stream)(const StreamedArray& array);
 };
 
 extern const KernelSet kScalarKernels;

@@ -8,6 +8,7 @@
 #include "engine/outputs_loop.hpp"
 #include "engine/read_loop.hpp"
 #include "engine/rollback_loop.hpp"
+#include "engine/streaming_loop.hpp"
 
 namespace zf {
 namespace {
@@ -28,7 +29,8 @@ constexpr KernelSet lane_kernels() {
           .norm = norm_kernel_of<Lane>,
           .read = read_kernel_of<Lane>,
           .speculate = speculate_of<Lane>,
-          .take_back = take_back_of<Lane>};
+          .take_back = take_back_of<Lane>,
+          .stream = stream_array<Lane>};
 }
 
 }  // namespace

@@ -295,6 +295,15 @@ bool Arena::free_saved() const noexcept {
   return true;
 }
 
+bool is_saved(const Arena& arena, std::size_t group, std::uint64_t end) {
+  const SavedByStep by_step = arena.group(group).saved_by_step.load(std::memory_order_acquire);
+  if (by_step != SavedByStep::no) return by_step == SavedByStep::done;
+  for (std::size_t i = 0; i < arena.control().members; ++i) {
+    if (arena.member(i).saved.load(std::memory_order_acquire) < end) return false;
+  }
+  return true;
+}
+
 void Arena::read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept {
   // A write could undo a write of the other side.
   for (std::uint64_t at = begin; at < begin + bytes; at += kPageBytes) {

@@ -97,4 +97,7 @@ class Arena {
   std::byte* base_ = nullptr;
 };
 
+/// Returns whether the worker has saved the image up to a byte, as far as it is the group's.
+bool is_saved(const Arena& arena, std::size_t group, std::uint64_t end);
+
 }  // namespace zf

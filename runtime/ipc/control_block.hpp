@@ -23,7 +23,7 @@ namespace zf {
 inline constexpr std::array<char, 8> kArenaMagic = {'Z', 'F', 'A', 'R', 'E', 'N', 'A', '\0'};
 /// The version of the arena. It is increased whenever anything below ArenaPrefix changes its place or its
 /// meaning.
-inline constexpr std::uint32_t kArenaVersion = 13;
+inline constexpr std::uint32_t kArenaVersion = 14;
 
 /// The descriptors that a worker inherits.
 inline constexpr int kWorkerArenaFd = 3;
@@ -104,6 +104,13 @@ struct GroupRequest {
 static_assert(sizeof(GroupRequest) == 64 && offsetof(GroupRequest, scalars) == 24 &&
               offsetof(GroupRequest, mode) == 60);
 
+/// Whether a step saves what it overwrites.
+enum class SavedByStep : std::uint32_t {
+  no = 0,  ///< MemberProgress::saved says what is saved
+  is_under_way = 1,
+  done = 2,  ///< the group's state is saved
+};
+
 struct alignas(64) GroupBlock {
   // Written by the trainer, before the worker starts.
   std::uint64_t elements;
@@ -132,6 +139,8 @@ struct alignas(64) GroupBlock {
   /// Written by the worker: 0, or 1 + the gradient buffer of a speculated step that is done and not decided.
   std::uint32_t speculated;
   std::uint64_t image_offset;  ///< by the trainer, at the start: of the group's state in the image
+  /// By the worker. The trainer clears it before it submits a save.
+  std::atomic<SavedByStep> saved_by_step;
 
   /// Returns the number of chunks. The last one may be short, and an empty group has none.
   std::uint64_t chunks() const {
@@ -170,7 +179,7 @@ static_assert(sizeof(GroupBlock) == 640 && offsetof(GroupBlock, moment_sets) == 
               offsetof(GroupBlock, requests) == 216 && offsetof(GroupBlock, prepared_next) == 472 &&
               offsetof(GroupBlock, committed) == 512 && offsetof(GroupBlock, norms) == 536 &&
               offsetof(GroupBlock, saved_step) == 568 && offsetof(GroupBlock, speculated) == 576 &&
-              offsetof(GroupBlock, image_offset) == 584);
+              offsetof(GroupBlock, image_offset) == 584 && offsetof(GroupBlock, saved_by_step) == 592);
 
 /// Returns the number of the group's last finished step.
 inline std::uint64_t& last_step_number(GroupBlock& group) {
@@ -285,6 +294,8 @@ struct ControlBlock {
   /// Bytes of the saved area that a save uses, as a ring. The trainer writes this before it submits a save.
   std::atomic<std::uint64_t> save_room;
   std::atomic<std::uint64_t> save_released;  ///< by the trainer: it has read the image up to this byte
+  /// Bytes of the saved area that have pages. By the worker; the trainer clears it when it takes these away.
+  std::atomic<std::uint64_t> save_reserved;
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, prepared) == 1120 &&
               offsetof(ControlBlock, submitted) == 1152 && offsetof(ControlBlock, completed) == 1280 &&

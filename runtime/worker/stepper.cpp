@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <exception>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -21,6 +22,11 @@ std::vector<GroupCut> cuts_of(const Arena& arena) {
   }
   return cuts;
 }
+
+/// Elements of a slice that are copied and then stepped. kSavedElements of all arrays stay in the L2 cache.
+constexpr std::size_t kSavedElements = 4096;
+
+bool is_save(const GroupTask& task) { return task.entry.kind == WorkKind::save; }
 
 KernelVariant variant_of(const GroupBlock& group, const GroupRequest& request) {
   KernelVariant variant;
@@ -41,15 +47,15 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
       pool_(pool),
       isa_(isa),
       norms_(arena, isa),
-      saving_(arena),
+      saving_(arena, isa),
       shares_(deal_shares(cuts_of(arena), pool.size())) {
   if (pool.size() != arena.control().members) {
     throw Error(Exit::runtime_error,
                 format_text("the pool has {}, and the arena was made for {}",
                             print_count(pool.size(), "thread"), arena.control().members));
   }
-  batch_.reserve(arena.control().group_count);
-  batch_of_group_.assign(arena.control().group_count, 0);
+  batch_.reserve(2 * std::size_t{arena.control().group_count});
+  task_of_group_.assign(arena.control().group_count, 0);
 }
 
 void Stepper::place_memory() {
@@ -74,6 +80,7 @@ void Stepper::place_memory() {
             place({group.log.offset + rollback_bytes(slice.begin), rollback_bytes(slice.size())});
         }
       }
+      saving_.place_memory(member);
     } catch (...) {
       failures[member] = std::current_exception();
     }
@@ -81,6 +88,7 @@ void Stepper::place_memory() {
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+  saving_.note_placed();
 }
 
 void Stepper::serve(Nanoseconds spin_ns) {
@@ -99,30 +107,44 @@ void Stepper::serve(Nanoseconds spin_ns) {
     const std::uint64_t submitted = control.submitted.load(std::memory_order_seq_cst);
     if (submitted == completed) return;
 
-    take_batch(completed, submitted);
+    for (const GroupTask& task : batch_) task_of_group_[task.entry.group] = 0;
+    batch_.clear();
+    taken_ = completed;
+    extend_batch(submitted);
     run_batch(resume);
     resume = false;
     commit_batch();
-    control.completed.store(completed + batch_.size(), std::memory_order_seq_cst);
+    control.completed.store(taken_, std::memory_order_seq_cst);
     control.done.ring();
   }
 }
 
-void Stepper::take_batch(std::uint64_t completed, std::uint64_t submitted) {
-  batch_.clear();
-  ++batch_number_;
-  for (std::uint64_t count = completed; count != submitted; ++count) {
-    const WorkEntry& entry = arena_.entry(count);
+void Stepper::extend_batch(std::uint64_t submitted) {
+  for (; taken_ != submitted; ++taken_) {
+    const WorkEntry& entry = arena_.entry(taken_);
     assert(entry.group < arena_.control().group_count && entry.buffer < kGradBuffers);
-    if (batch_of_group_[entry.group] == batch_number_) return;
-    batch_of_group_[entry.group] = batch_number_;
-    batch_.push_back(task_of(entry));
+    if (!can_join(entry)) return;
+    GroupTask task = task_of(entry);
+    std::size_t& place = task_of_group_[entry.group];
+    if (place != 0) {
+      GroupTask& save = batch_[place - 1];
+      task.saves = std::exchange(save.saves, false);
+      save.is_done = true;
+    }
+    batch_.push_back(task);
+    place = batch_.size();
   }
+}
+
+bool Stepper::can_join(const WorkEntry& entry) const {
+  const std::size_t place = task_of_group_[entry.group];
+  return place == 0 || (entry.kind == WorkKind::step && is_save(batch_[place - 1]) && saving_.fits_all());
 }
 
 GroupTask Stepper::task_of(const WorkEntry& entry) const {
   GroupTask task;
   task.entry = entry;
+  task.saves = is_save(task);
   if (entry.kind == WorkKind::norm || entry.kind == WorkKind::save) return task;
   GroupBlock& group = arena_.group(entry.group);
   const bool is_speculation = entry.kind == WorkKind::speculate || entry.kind == WorkKind::take_back;
@@ -151,7 +173,6 @@ GroupTask Stepper::task_of(const WorkEntry& entry) const {
 }
 
 void Stepper::run_task(const GroupTask& task, std::size_t member, bool resume) const {
-  if (task.entry.kind == WorkKind::save) return saving_.copy(task.entry.group, member);
   const GroupShares& chunks = shares_[task.entry.group];
   for (std::size_t i = task.entry.begin_chunk; i < task.entry.end_chunk; ++i) {
     const Slice& slice = chunks[i][member];
@@ -178,6 +199,7 @@ void Stepper::work_on_slice(const GroupTask& task, std::uint64_t chunk, const Sl
       break;
     case WorkKind::step:
       if (resume) return finish_slice(task, chunk, slice, at, undo);
+      if (saving_.is_by_step(task.entry.group)) return save_and_step(task, task.step, chunk, slice, 0, undo);
       begin_run(undo, chunk, 0);
       return step_part(task.step, slice, prefetch_distance_, &undo);
     case WorkKind::keep:
@@ -211,9 +233,26 @@ void Stepper::finish_slice(const GroupTask& task, std::uint64_t chunk, const Sli
   variant.copy = ElementType::none;
   TensorStep step = task.step;
   step.kernel = adam_kernel(isa_, variant);
-  begin_run(undo, chunk, at);
-  step_part(step, {slice.begin + at, slice.end}, prefetch_distance_, &undo);
+  if (saving_.is_by_step(task.entry.group)) {
+    save_and_step(task, step, chunk, slice, at, undo);
+  } else {
+    begin_run(undo, chunk, at);
+    step_part(step, {slice.begin + at, slice.end}, prefetch_distance_, &undo);
+  }
   output_kernel(isa_, task.variant)(arrays_of(task.step, slice, prefetch_distance_));
+}
+
+void Stepper::save_and_step(const GroupTask& task, const TensorStep& step, std::uint64_t chunk,
+                            const Slice& slice, std::size_t at, UndoLog& undo) const {
+  saving_.reserve(task.entry.group, {slice.begin + at, slice.end});
+  // After a death nothing before `at` needs a copy: it was made before that was stepped.
+  for (std::size_t end = at; at != slice.size(); at = end) {
+    end = std::min(at + kSavedElements, slice.size());
+    const Slice piece = {slice.begin + at, slice.begin + end};
+    saving_.copy_elements(task.entry.group, piece);
+    begin_run(undo, chunk, at);
+    step_part(step, piece, prefetch_distance_, &undo);
+  }
 }
 
 void Stepper::speculate_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice,
@@ -252,20 +291,51 @@ void Stepper::report(std::size_t member, std::uint64_t chunk) const {
 
 void Stepper::run_batch(bool resume) {
   const Nanoseconds begin = now_ns();
-  bool has_work = false;
-  for (const GroupTask& task : batch_) has_work = has_work || arena_.group(task.entry.group).elements != 0;
-  const auto is_save = [](const GroupTask& task) { return task.entry.kind == WorkKind::save; };
-  if (resume && std::ranges::any_of(batch_, is_save)) saving_.resume();
-  if (has_work) {
-    pool_.run([this, resume](std::size_t member) {
-      for (const GroupTask& task : batch_) run_task(task, member, resume);
-    });
+  if (resume && std::ranges::any_of(batch_, &GroupTask::saves)) saving_.resume();
+  for (;;) {
+    run_tasks(resume);
+    if (std::ranges::all_of(batch_, &GroupTask::is_done)) break;
+    run_saves();
+    extend_batch(arena_.control().submitted.load(std::memory_order_seq_cst));
   }
   WorkerStats& stats = arena_.control().stats;
   const auto step_ns = static_cast<std::uint64_t>(now_ns() - begin);
   stats.last_step_ns.store(step_ns, std::memory_order_relaxed);
   stats.total_step_ns.fetch_add(step_ns, std::memory_order_relaxed);
   stats.batches.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Stepper::run_tasks(bool resume) {
+  bool has_work = false;
+  for (const GroupTask& task : batch_) {
+    if (task.is_done || is_save(task)) continue;
+    has_work = has_work || arena_.group(task.entry.group).elements != 0;
+    if (task.saves) saving_.begin_step(task.entry.group);
+  }
+  if (has_work) {
+    pool_.run([this, resume](std::size_t member) {
+      for (const GroupTask& task : batch_) {
+        if (!task.is_done && !is_save(task)) run_task(task, member, resume);
+      }
+    });
+  }
+  for (GroupTask& task : batch_) {
+    task.is_done = task.is_done || !is_save(task);
+    if (task.saves && !is_save(task)) saving_.end_step(task.entry.group);
+  }
+}
+
+void Stepper::run_saves() {
+  const ControlBlock& control = arena_.control();
+  const auto gives_way = [&] {
+    return control.submitted.load(std::memory_order_seq_cst) != taken_ && can_join(arena_.entry(taken_));
+  };
+  pool_.run([&](std::size_t member) {
+    for (const GroupTask& task : batch_) {
+      if (!task.is_done && is_save(task) && !saving_.copy(task.entry.group, member, gives_way)) return;
+    }
+  });
+  for (GroupTask& task : batch_) task.is_done = task.is_done || saving_.is_over(task.entry.group);
 }
 
 void Stepper::commit_batch() {
@@ -276,7 +346,10 @@ void Stepper::commit_batch() {
       continue;
     }
     group.speculated = task.entry.kind == WorkKind::speculate ? 1 + task.entry.buffer : 0;
-    if (task.entry.kind == WorkKind::save) saving_.note_step(task.entry.group);
+    if (task.saves) {
+      saving_.note_step(task.entry.group,
+                        is_save(task) ? group.committed.load(std::memory_order_relaxed) : task.serial - 1);
+    }
     if (task.entry.kind != WorkKind::step && task.entry.kind != WorkKind::keep) continue;
     const std::uint64_t committed = group.committed.load(std::memory_order_relaxed);
     if (committed == task.serial) continue;  // committed by a worker that died before it could report it

@@ -22,6 +22,8 @@ namespace zf {
 /// The work on one group in one fork-join.
 struct GroupTask {
   WorkEntry entry = {};
+  bool saves = false;    ///< copies the group's state: a save, or the step that has joined it
+  bool is_done = false;  ///< of this task nothing is left to do but to commit it
   // not for a norm or a save:
   std::uint64_t serial = 0;  ///< for a step: the value of GroupBlock::committed when it is done
   std::uint64_t number = 0;  ///< of the step
@@ -45,11 +47,17 @@ class Stepper {
   void serve(Nanoseconds spin_ns);
 
  private:
-  /// Takes submitted work into a batch, at most one entry per group, because a second step of a group needs
-  /// the first.
-  void take_batch(std::uint64_t completed, std::uint64_t submitted);
+  /// Takes submitted work into the batch, at most one task per group, because a second step of a group needs
+  /// the first. But a step joins the save before it.
+  void extend_batch(std::uint64_t submitted);
+  /// Returns whether an entry may be taken into the batch.
+  bool can_join(const WorkEntry& entry) const;
   GroupTask task_of(const WorkEntry& entry) const;
   void run_batch(bool resume);
+  /// Does what is to be done in the batch, except saves without a step.
+  void run_tasks(bool resume);
+  /// Copies for saves without a step, until that is done or another task can join.
+  void run_saves();
   /// Does a member's part of a task.
   void run_task(const GroupTask& task, std::size_t member, bool resume) const;
   /// Does the work on a slice that is not empty. With `resume` an earlier worker may have begun, finished or
@@ -62,6 +70,9 @@ class Stepper {
   /// Keeps the speculated part of a slice, and steps the rest.
   void keep_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at, bool resume,
                   UndoLog& undo) const;
+  /// Copies and steps a slice from its element `at` on, in pieces that the cache holds.
+  void save_and_step(const GroupTask& task, const TensorStep& step, std::uint64_t chunk, const Slice& slice,
+                     std::size_t at, UndoLog& undo) const;
   void speculate_slice(const GroupTask& task, std::uint64_t chunk, const Slice& slice, UndoLog& undo) const;
   /// Takes the speculated step of a slice back, from its element `at` on.
   void take_slice_back(const GroupTask& task, std::uint64_t chunk, const Slice& slice, std::size_t at,
@@ -84,9 +95,9 @@ class Stepper {
   Norms norms_;
   Saving saving_;
   std::vector<GroupShares> shares_;
-  std::vector<GroupTask> batch_;               ///< has room for every group, so that a step allocates nothing
-  std::vector<std::uint64_t> batch_of_group_;  ///< the last batch that each group was in
-  std::uint64_t batch_number_ = 0;
+  std::vector<GroupTask> batch_;  ///< has room for two of every group, so that a step allocates nothing
+  std::vector<std::size_t> task_of_group_;  ///< 1 + the place of its last task in batch_; 0: it has none
+  std::uint64_t taken_ = 0;                 ///< entries that were taken into a batch, in order
 };
 
 }  // namespace zf

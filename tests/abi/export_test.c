@@ -260,6 +260,35 @@ static void what_cannot_begin_is_refused(void) {
   CHECK(found.size == 3);
 }
 
+/* A step that comes before the copy is made copies what it overwrites, in one go; not where room is short. */
+static void a_step_copies_what_it_overwrites(int32_t format, const char* room) {
+  if (room != NULL) CHECK(setenv("ZF_EXPORT_MIB", room, 1) == 0);
+  const char* const path = write_file("");
+  const char* const expected_path = write_file("");
+  zf_runtime* const handle = open_groups(PLAN_SPLIT, format);
+  for (int step = 0; step < 4; step += 2) {
+    zf_stats before = ZF_STATS_INIT, after = ZF_STATS_INIT;
+    submit_step(handle, step);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+    EXPECT(zf_export_state(handle, expected_path), ZF_OK);
+    EXPECT(zf_get_stats(handle, &before), ZF_OK);
+    const pid_t worker = worker_of(handle);
+    CHECK(kill(worker, SIGSTOP) == 0);
+    EXPECT(zf_export_begin(handle, path), ZF_OK);
+    submit_step(handle, step + 1);
+    CHECK(kill(worker, SIGCONT) == 0);
+    EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+    EXPECT(zf_export_wait(handle, -1), ZF_OK);
+    EXPECT(zf_get_stats(handle, &after), ZF_OK);
+    CHECK(after.batches - before.batches == (room == NULL ? 1 : 2));
+    read_file(path, &found);
+    read_file(expected_path, &expected);
+    CHECK(are_equal(&found, &expected));
+  }
+  EXPECT(zf_close(handle), ZF_OK);
+  CHECK(unsetenv("ZF_EXPORT_MIB") == 0);
+}
+
 /* Until the copy is made, it is read, and not written. */
 static void what_is_copied_can_be_read(void) {
   const char* const path = write_file("");
@@ -546,6 +575,9 @@ int main(void) {
     the_file_has_the_moment_of_its_begin(format, kills, NULL);
   the_file_has_the_moment_of_its_begin(ZF_STATE_FP32, kills, "2");
   the_file_has_the_moment_of_its_begin(ZF_STATE_BF16_SPLIT, kills, "2");
+  for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
+    a_step_copies_what_it_overwrites(format, NULL);
+  a_step_copies_what_it_overwrites(ZF_STATE_FP32, "2");
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
     a_held_copy_has_the_moment_of_its_begin(format);
   a_step_waits_for_the_file_where_room_is_short();

@@ -56,7 +56,7 @@ static char* list_of(const int* cpus, size_t count) {
   return text;
 }
 
-static char* files_to_remove[64];
+static char* files_to_remove[96];
 static size_t file_count;
 static pid_t file_owner;
 
@@ -68,7 +68,7 @@ static void remove_files(void) {
 const char* write_file(const char* text) {
   char* const path = strdup("/tmp/zf-abi-test-XXXXXX");
   const int fd = mkstemp(path);
-  CHECK(fd >= 0 && file_count < 64);
+  CHECK(fd >= 0 && file_count < 96);
   CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
   if (file_count == 0) {
     file_owner = getpid();

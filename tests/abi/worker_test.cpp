@@ -50,9 +50,10 @@ TEST(Saving, HasMoreMembersThanUnitsOfRoom) {
   auto* const params = arena.at<std::uint32_t>(group.place(ArrayKind::params).offset);
   for (std::uint32_t i = 0; i < group.elements; ++i) params[i] = i;
   control.save_room.store(2 * kImageUnit);
-  const Saving saving(arena);
+  const Saving saving(arena, Isa::scalar);
   std::vector<std::jthread> members;
-  for (std::size_t i = 0; i < kMembers; ++i) members.emplace_back([&, i] { saving.copy(0, i); });
+  for (std::size_t i = 0; i < kMembers; ++i)
+    members.emplace_back([&, i] { saving.copy(0, i, [] { return false; }); });
   bool is_whole = true;
   for (std::uint64_t begin = 0; is_whole && begin < control.image_bytes; begin += kImageUnit) {
     const std::uint64_t end = std::min(begin + kImageUnit, control.image_bytes);
@@ -64,6 +65,30 @@ TEST(Saving, HasMoreMembersThanUnitsOfRoom) {
   }
   if (!is_whole) control.save_failed.store(1);  // ends the members
   EXPECT_TRUE(is_whole);
+}
+
+TEST(Saving, GivesWayToAStepWhichCopiesTheRest) {
+  const Arena arena = Arena::create(arena_layout({{.elements = 1'000'003}, {.elements = 5}}, 1));
+  ControlBlock& control = arena.control();
+  const GroupBlock& group = arena.group(0);
+  auto* const moments = arena.at<std::uint32_t>(group.place(ArrayKind::moment2).offset);
+  for (std::uint32_t i = 0; i < group.elements; ++i) moments[i] = i;
+  control.save_room.store(control.image_bytes);
+  const Saving saving(arena, Isa::scalar);
+  int units = 0;
+  EXPECT_FALSE(saving.copy(0, 0, [&] { return units++ == 3; }));
+  EXPECT_TRUE(is_saved(arena, 0, 3 * kImageUnit));
+  EXPECT_FALSE(saving.is_over(0));
+  saving.begin_step(0);
+  EXPECT_FALSE(is_saved(arena, 0, 3 * kImageUnit));  // all of it, or nothing
+  for (std::size_t at = 0; at < group.elements; at += 1000)
+    saving.copy_elements(0, {at, std::min<std::size_t>(at + 1000, group.elements)});
+  saving.end_step(0);
+  EXPECT_TRUE(is_saved(arena, 0, control.image_bytes));
+  EXPECT_FALSE(saving.is_over(1));
+  const std::uint64_t begin = 2 * to_image_page(group.image_bytes(ArrayKind::params));
+  const auto* const copy = arena.at<std::uint32_t>(arena.saved(begin, 4 * group.elements).offset);
+  EXPECT_TRUE(std::equal(moments, moments + group.elements, copy));
 }
 
 TEST(Shares, CoverEveryChunkOnceAndAreEqualWithinAGrain) {
