@@ -43,21 +43,26 @@ std::uint64_t free_memory(const Allowed& allowed) {
 
 }  // namespace
 
+std::uint64_t most_room_for_saving(std::uint64_t image_bytes, const Environment& environment) {
+  const std::uint64_t units = std::max((image_bytes + kImageUnit - 1) / kImageUnit, std::uint64_t{1});
+  const auto mib = number_in(environment, "ZF_EXPORT_MIB", 2);
+  return (mib ? std::min(units, static_cast<std::uint64_t>(mib->value)) : units) * kImageUnit;
+}
+
 std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::uint64_t most) {
   if (!arena.has_saved_area()) {
     throw AbiError(ZF_ERROR_SYSTEM, "`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena",
                    format_text("raise it, or {}", kNeedsNoRoom));
   }
-  const std::uint64_t bytes = arena.control().image_bytes;
-  const std::uint64_t whole = std::max((bytes + kImageUnit - 1) / kImageUnit, std::uint64_t{1}) * kImageUnit;
+  const std::uint64_t least = std::min(most, kLeastRoom);
   const std::uint64_t left = free_memory(allowed);
   const std::uint64_t fits =
       std::max(left - left / 9, arena.control().save_room.load());  // training takes some, too
-  const std::uint64_t room = std::min({fits, most, whole});
-  if (room >= std::min(whole, kLeastRoom)) return room / kImageUnit * kImageUnit;
+  const std::uint64_t room = std::min(fits, most);
+  if (room >= least) return room / kImageUnit * kImageUnit;
   throw AbiError(ZF_ERROR_SYSTEM,
                  format_text("an export beside the training needs {} for its copy, and there is room for {}",
-                             print_bytes(std::min(whole, kLeastRoom)), print_bytes(room)),
+                             print_bytes(least), print_bytes(room)),
                  kNeedsNoRoom);
 }
 

@@ -14,12 +14,17 @@
 #include "ipc/arena.hpp"
 #include "os/allowed.hpp"
 #include "os/atomic_file.hpp"
+#include "os/environment.hpp"
 
 namespace zf {
 
-/// Returns how many bytes a copy of the state may take beside the arena: all of it, or what memory has room
-/// for, which is at least what the last copy took. most: at most so many. Throws AbiError(ZF_ERROR_SYSTEM) if
-/// that is too little to copy anything.
+/// Returns how many bytes a copy of an image of the state takes at most: whole units, or what ZF_EXPORT_MIB
+/// says. Throws Error(usage) if that is malformed.
+std::uint64_t most_room_for_saving(std::uint64_t image_bytes, const Environment& environment);
+
+/// Returns how many bytes a copy of the state may take beside the arena: `most`, or what memory has room
+/// for, which is at least what the last copy took. Throws AbiError(ZF_ERROR_SYSTEM) if that is too little to
+/// copy anything.
 std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::uint64_t most);
 
 /// At most one export at a time. Thread-safe.

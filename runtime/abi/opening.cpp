@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "abi/exporting.hpp"
 #include "abi/freeing.hpp"
 #include "abi/group_settings.hpp"
 #include "abi/plan_binding.hpp"
@@ -93,10 +94,13 @@ ArenaLayout layout_of(const std::vector<zf_group>& groups, const zf_options& opt
   return arena_layout(shapes, threads, options.note_bytes);
 }
 
-Arena make_arena(const ArenaLayout& layout, const Allowed& allowed) {
+/// save_room: bytes for the copy of exports, which the worker gets before it is ready.
+Arena make_arena(const ArenaLayout& layout, std::uint64_t save_room, const Allowed& allowed) {
   await_freed();  // the memory of a handle that was closed just now
-  check_memory(layout.bytes, allowed);
-  return Arena::create(layout);
+  check_memory(layout.bytes + save_room, allowed);
+  Arena arena = Arena::create(layout);
+  if (arena.has_saved_area()) arena.control().save_room = save_room;
+  return arena;
 }
 
 /// Throws unless the options say how to keep an arena, or keep none.
@@ -170,6 +174,8 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
   const Nanoseconds close_ns = timeout_of(options.close_timeout_ms, 10'000, "close_timeout_ms");
   const Environment environment = Environment::of_this_process();
   check_keep(options);
+  if (options.export_room != 0 && options.export_room != 1)
+    throw AbiError(ZF_ERROR_USAGE, format_text("export_room is {}; it must be 0 or 1", options.export_room));
   const BoundPlan plan = find_binding(options.plan_path, options.rank, environment);
   const Allowed allowed = allowed_to_optimizer();
   check_binding(plan, allowed);
@@ -193,9 +199,11 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
   NarrowingWish narrowing = narrowing_of(plan, options);
   const ArenaLayout layout =
       layout_of(groups, options, static_cast<std::size_t>(pool_threads(plan.binding.optimizer)));
+  const std::uint64_t save_room =
+      options.export_room == 0 ? 0 : most_room_for_saving(layout.image_bytes, environment);
   std::optional<Keeping> keeping;
   Arena arena = [&] {
-    if (options.keep == nullptr) return make_arena(layout, allowed);
+    if (options.keep == nullptr) return make_arena(layout, save_room, allowed);
     KeptArena kept =
         open_kept({.name = {options.keep, plan.binding.rank},
                    .folder = keep_folder(environment.get("ZF_KEEP_FOLDER")),
@@ -203,7 +211,7 @@ Opening prepare_opening(const zf_options& options, const std::vector<zf_group>& 
                    .program = start.program,
                    .environment = start.environment,
                    .timeout_ns = start_ns},
-                  layout, [&] { return make_arena(layout, allowed); });
+                  layout, [&] { return make_arena(layout, save_room, allowed); });
     keeping.emplace(std::move(kept.keeping));
     kept.arena.control().is_kept = 1;
     return std::move(kept.arena);

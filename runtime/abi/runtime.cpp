@@ -6,7 +6,6 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -363,10 +362,8 @@ std::uint64_t Runtime::check_saving() {
     check_decided();
   }
   exporting_.check_idle();
-  const auto most = number_in(Environment::of_this_process(), "ZF_EXPORT_MIB", 2);
-  return room_for_saving(
-      arena_, allowed_to_optimizer(),
-      most ? static_cast<std::uint64_t>(most->value) << 20 : std::numeric_limits<std::uint64_t>::max());
+  return room_for_saving(arena_, allowed_to_optimizer(),
+                         most_room_for_saving(arena_.control().image_bytes, Environment::of_this_process()));
 }
 
 template <class Begin>

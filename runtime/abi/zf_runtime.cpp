@@ -18,10 +18,10 @@
 #include "base/version.hpp"
 
 // A release never changes these layouts. It only adds members at the end.
-static_assert(sizeof(zf_options) == 104 && offsetof(zf_options, keep) == 80 &&
-              offsetof(zf_options, max_restarts) == 40 && offsetof(zf_options, narrow) == 64 &&
-              offsetof(zf_options, restart_window_s) == 72 && offsetof(zf_options, plan_path) == 8 &&
-              offsetof(zf_options, start_timeout_ms) == 24);
+static_assert(sizeof(zf_options) == 112 && offsetof(zf_options, export_room) == 104 &&
+              offsetof(zf_options, keep) == 80 && offsetof(zf_options, max_restarts) == 40 &&
+              offsetof(zf_options, narrow) == 64 && offsetof(zf_options, restart_window_s) == 72 &&
+              offsetof(zf_options, plan_path) == 8 && offsetof(zf_options, start_timeout_ms) == 24);
 static_assert(sizeof(zf_group) == 64 && offsetof(zf_group, moment_sets) == 24 &&
               offsetof(zf_group, state_format) == 32 && offsetof(zf_group, first_element) == 40 &&
               offsetof(zf_group, ranges) == 48);

@@ -138,12 +138,16 @@ typedef struct zf_options {
                           gets it. See "Keeping" below. */
   int64_t keep_s;      /* 1 to 2,592,000; 0: 600 */
   uint64_t note_bytes; /* the size of zf_submit_args.note; 0: there is none. Needs keep. At most 2^30 */
+  int32_t export_room; /* 1: zf_open gets the memory for the copy of zf_export_begin (or as much as
+                          ZF_EXPORT_MIB says), unless the arena was kept; 0: the first export does, and a step
+                          that comes before it is there waits for it */
+  int32_t reserved_3;  /* 0 */
 } zf_options;
 
 #define ZF_OPTIONS_INIT                                                                                 \
   {                                                                                                     \
     (uint32_t)sizeof(zf_options), ZF_ABI_VERSION, NULL, -1, -1, 0, 0, 0, 0, 0, ZF_TRY, 0, ZF_TRY, 0, 0, \
-        NULL, 0, 0                                                                                      \
+        NULL, 0, 0, 0, 0                                                                                \
   }
 
 /* Element types of gradients and of the copy for the GPU. */
@@ -437,16 +441,16 @@ ZF_API zf_status zf_write_state(zf_runtime* handle, size_t group, zf_buffer_kind
 ZF_API zf_status zf_export_state(zf_runtime* handle, const char* path);
 
 /* Begins an export beside the training, and returns. The file is the one that zf_export_state would write
- * when all that is submitted now is done. The optimizer copies parameters and moments at that moment, before
- * it does what is submitted later. A thread of the library writes the copy while it is made. The copy
- * takes up to 12 bytes a parameter, from the first one on until zf_close, or what memory has room for: then
- * the first step that is submitted later waits for the file. ZF_EXPORT_MIB in the environment is the most
- * that it takes, in MiB: 2 or more. There may be one export at a time. Until the copy is made (zf_wait waits
- * for it), do not write parameters or moments. An optimizer that dies and is restarted loses nothing of it.
- * Returns ZF_ERROR_BUSY if an export is under way or a speculated step is not decided, ZF_ERROR_SYSTEM if the
- * file cannot be written or memory has no room for the copy, ZF_WORKER_DIED like zf_submit, ZF_ERROR_USAGE
- * after zf_end, and what the last export failed with if no zf_export_wait has returned it. Then nothing has
- * begun.
+ * when all that is submitted now is done. The optimizer copies parameters and moments of that moment in its
+ * idle time, and the rest in the first step that is submitted later, or before other work. A thread of the
+ * library writes the copy while it is made. The copy takes up to 12 bytes a parameter, from the first one on
+ * until zf_close, or what memory has room for: then the first step that is submitted later waits for the
+ * file. ZF_EXPORT_MIB in the environment is the most that it takes, in MiB: 2 or more. There may be one
+ * export at a time. Until the copy is made (zf_wait waits for it), do not write parameters or moments. An
+ * optimizer that dies and is restarted loses nothing of it. Returns ZF_ERROR_BUSY if an export is under way
+ * or a speculated step is not decided, ZF_ERROR_SYSTEM if the file cannot be written or memory has no room
+ * for the copy, ZF_WORKER_DIED like zf_submit, ZF_ERROR_USAGE after zf_end, and what the last export failed
+ * with if no zf_export_wait has returned it. Then nothing has begun.
  */
 ZF_API zf_status zf_export_begin(zf_runtime* handle, const char* path);
 

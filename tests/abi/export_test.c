@@ -24,6 +24,8 @@ enum { GROUPS = 4, MOST_BYTES = 8 << 20, MEMORY_STEPS = 6 };
 
 static const uint64_t kElements[GROUPS] = {200003, 5000, 0, 70001};
 
+static int32_t export_room = 0; /* of what is opened */
+
 static zf_runtime* open_in(enum plan_kind kind, int32_t format, int close_timeout_ms) {
   zf_options options = ZF_OPTIONS_INIT;
   zf_group groups[GROUPS];
@@ -32,6 +34,7 @@ static zf_runtime* open_in(enum plan_kind kind, int32_t format, int close_timeou
   options.max_restarts = 1000000;
   if (close_timeout_ms != 0) options.close_timeout_ms = close_timeout_ms;
   options.chunk_bytes = 65536;
+  options.export_room = export_room;
   for (int i = 0; i < GROUPS; ++i) {
     const zf_group init = ZF_GROUP_INIT;
     groups[i] = init;
@@ -258,6 +261,38 @@ static void what_cannot_begin_is_refused(void) {
   EXPECT(zf_close(handle), ZF_OK);
   read_file(path, &found);
   CHECK(found.size == 3);
+}
+
+/* The memory for the copy is got at zf_open, if that is wanted, and is what an export uses. */
+static void the_room_is_there_from_the_open_on(const char* room) {
+  if (room != NULL) CHECK(setenv("ZF_EXPORT_MIB", room, 1) == 0);
+  const char* const path = write_file("");
+  const long none = arena_blocks();
+  zf_runtime* handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  const long without = arena_blocks() - none;
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
+  const long behind = arena_blocks() - none;
+  EXPECT(zf_close(handle), ZF_OK);
+  export_room = 1;
+  const long before = arena_blocks();
+  handle = open_groups(PLAN_SPLIT, ZF_STATE_FP32);
+  export_room = 0;
+  const long with = arena_blocks() - before;
+  CHECK(with >= without + 2 * 2048 && with >= behind);
+  kill_optimizer(handle);
+  submit_step(handle, 0);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
+  CHECK(arena_blocks() - before == with);
+  EXPECT(zf_close(handle), ZF_OK);
+  CHECK(unsetenv("ZF_EXPORT_MIB") == 0);
+
+  zf_options options = ZF_OPTIONS_INIT;
+  const zf_group group = ZF_GROUP_INIT;
+  options.export_room = 2;
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_USAGE);
+  expect_error("export_room is 2");
 }
 
 /* A step that comes before the copy is made copies what it overwrites, in one go; not where room is short. */
@@ -578,6 +613,8 @@ int main(void) {
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
     a_step_copies_what_it_overwrites(format, NULL);
   a_step_copies_what_it_overwrites(ZF_STATE_FP32, "2");
+  the_room_is_there_from_the_open_on(NULL);
+  the_room_is_there_from_the_open_on("2");
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
     a_held_copy_has_the_moment_of_its_begin(format);
   a_step_waits_for_the_file_where_room_is_short();

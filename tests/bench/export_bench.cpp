@@ -83,7 +83,7 @@ class Trainer {
       : job_(job), path_(job.folder + format_text("/export_bench.{}", getpid())) {
     zf_options options = ZF_OPTIONS_INIT;
     zf_group group = ZF_GROUP_INIT;
-    // PREP
+    if (job.prepared) options.export_room = 1;
     group.elements = job.params;
     group.state_format = job.format;
     group.copy_type = ZF_BF16;

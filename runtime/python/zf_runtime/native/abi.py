@@ -47,7 +47,7 @@ class Options(ctypes.Structure):
         ("spin_us", c_int32), ("start_timeout_ms", c_int64), ("close_timeout_ms", c_int64), ("max_restarts", c_int32),
         ("reserved", c_int32), ("chunk_bytes", c_uint64), ("huge_pages", c_int32), ("lock_memory", c_int32),
         ("narrow", c_int32), ("reserved_2", c_int32), ("restart_window_s", c_int64), ("keep", c_char_p),
-        ("keep_s", c_int64), ("note_bytes", c_uint64)]
+        ("keep_s", c_int64), ("note_bytes", c_uint64), ("export_room", c_int32), ("reserved_3", c_int32)]
 
 
 class Range(ctypes.Structure):

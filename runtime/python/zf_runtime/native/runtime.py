@@ -54,6 +54,7 @@ class Runtime:
     step: see stats().was_kept and note(). `with` does not close it when an exception leaves the block. Several ranks
     come back at one step only if they use prepare() and go().
     note_bytes: the size of the notes of submit().
+    export_room: whether the memory for the copy of export_begin() is got now, and not by the first export.
 
     Views. params(), grads() and so on are views of the shared memory, of shape (elements,), at the same place
     until close(). They keep the memory alive: after close() they hold the last values, and nothing reads what is
@@ -70,7 +71,8 @@ class Runtime:
                  start_timeout: float | None = None, close_timeout: float | None = None,
                  max_restarts: int | None = None, chunk_bytes: int | None = None, huge_pages: str = "try",
                  lock_memory: str = "no", narrow: str = "try", restart_window_s: int | None = None,
-                 keep: str | None = None, keep_s: int | None = None, note_bytes: int = 0):
+                 keep: str | None = None, keep_s: int | None = None, note_bytes: int = 0,
+                 export_room: bool = False):
         options = abi.sized(
             abi.Options, abi_version=abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
             rank=checks.option("rank", rank, checks.INT32_MAX, -1),
@@ -80,7 +82,7 @@ class Runtime:
             chunk_bytes=checks.option("chunk_bytes", chunk_bytes, checks.UINT64_MAX, 0),
             huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory),
             narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s),
-            **keeping.options(keep, keep_s, note_bytes))
+            export_room=checks.option("export_room", export_room, 1, 0), **keeping.options(keep, keep_s, note_bytes))
         described = (abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
         self._note_bytes = note_bytes
