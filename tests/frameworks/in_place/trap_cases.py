@@ -512,6 +512,22 @@ class Likewise(Case):
 
         self.same(program)
 
+    def test_a_hook_that_a_closure_registers_is_called_at_once(self):
+        def program(optimizer_class):
+            model, seen = make_model(), []
+            optimizer = optimizer_class(model.parameters(), lr=1e-2)
+
+            def closure():
+                optimizer.register_step_post_hook(lambda *_: seen.append(torch.tensor(1.0)))
+                return loss_of(model, 1)
+
+            optimizer.step(closure)
+            optimizer.step(closure=closure)
+            self.assertEqual(len(seen), 3)
+            return seen
+
+        self.same(program)
+
     def test_hooks_of_all_optimizers(self):
         def program(optimizer_class):
             model, seen = make_model(), []
