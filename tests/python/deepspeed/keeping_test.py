@@ -78,7 +78,9 @@ class Keeping(unittest.TestCase):
         self.assertEqual(found, [{}, {"epoch": 3}, {}])
 
     def test_what_was_not_tried_is_refused(self):
-        for fact in ({"zenflow": True}, {"has_moe_layers": True}, {"model_parallel_group": object()}):
+        expert = types.SimpleNamespace(allreduce=False)
+        for fact in ({"zenflow": True}, {"has_moe_layers": True}, {"model_parallel_group": object()},
+                     {"fp16_groups": [[torch.ones(1)], [expert]]}):  # stage 3 has no has_moe_layers
             with (self.subTest(**fact), self.assertRaisesRegex(Unsupported, "ZenFlow|not tried with"),
                   unittest.mock.patch.object(torch.distributed, "get_world_size", lambda group: 2)):
                 keeping.check(types.SimpleNamespace(**fact), [])

@@ -47,7 +47,8 @@ def check(zero: Any, partitions: list[Partition]) -> None:
     """Raises Unsupported if the partitions of a ZeRO optimizer cannot be kept."""
     if getattr(zero, "zenflow", False):
         raise Unsupported("ZenFlow has state that is not in its partitions")
-    if getattr(zero, "has_moe_layers", False):
+    params = [param for group in getattr(zero, "fp16_groups", ()) for param in group]  # of stage 3
+    if getattr(zero, "has_moe_layers", False) or not all(getattr(param, "allreduce", True) for param in params):
         raise Unsupported("it was not tried with a mixture of experts")
     group = getattr(zero, "model_parallel_group", None)
     if group is not None and torch.distributed.get_world_size(group) > 1:
