@@ -84,7 +84,10 @@ void check_keep_name(std::string_view name) {
 }
 
 std::filesystem::path keep_folder(const std::optional<std::string>& chosen) {
-  if (chosen && !chosen->empty()) return std::filesystem::absolute(*chosen);
+  if (chosen && !chosen->empty()) {
+    const std::filesystem::path path = std::filesystem::absolute(*chosen);
+    return path.has_filename() ? path : path.parent_path();  // without a "/" at the end, which hides a link
+  }
   return format_text("/dev/shm/zf-kept-{}", geteuid());
 }
 

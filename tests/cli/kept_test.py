@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """zf-tune kept: lists what is kept of trainers that have ended, and frees it."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -79,7 +82,8 @@ class Kept(unittest.TestCase):
         self.assertTrue(all(50 <= one["left_s"] <= 60 and one["memory_bytes"] > 16000 for one in found), found)
         self.assertRegex(self.tune(), r"run7, rank 1: step 3, \d+ bytes, [56]\d s left\n$")
         said, = (found for found in self.doctor() if "run7" in found["what"])
-        self.assertRegex(said["what"], r"^run7 is kept of a trainer that has ended: \d+ bytes of memory, for [56]\d s")
+        self.assertRegex(said["what"], r"^run7 is kept of a trainer that has ended: \d+ bytes of memory, for another "
+                                       r"[56]\d s$")
         self.assertIn("zf-tune kept --drop run7", said["remedy"])
         self.assertIn("nothing is kept as \"run8\"", self.tune("--drop", "run8", code=USAGE))
         self.assertEqual(self.tune("--drop", "run7"), "")
@@ -95,12 +99,23 @@ class Kept(unittest.TestCase):
 
     def test_doctor_names_a_folder_in_which_nothing_can_be_kept(self):
         self.assertEqual(self.doctor(), [])
+        self.assertEqual(self.doctor(ZF_KEEP="a", ZF_KEEP_FOLDER=FOLDER + "/"), [])
         for folder, why in (("/nowhere/kept", "cannot make the folder /nowhere/kept: No such file or directory"),
                             (BINARY, "is no folder"), ("/", "it must be yours alone")):
             self.assertEqual(self.doctor(ZF_KEEP_FOLDER=folder), [])
             said = self.doctor(ZF_KEEP="a", ZF_KEEP_FOLDER=folder)[0]
             self.assertEqual(said["severity"], "severe")
             self.assertIn(why, said["what"])
+
+    def test_doctor_asks_all_keepers_at_once(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            for rank in range(8):  # one after the other would take 40 s
+                keeper = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                keeper.bind(f"{folder}/run7.{rank}")
+                keeper.listen()
+            said = self.doctor(ZF_KEEP_FOLDER=folder)
+            self.assertEqual([found["what"].split(" does not")[0] for found in said],
+                             [f"the process that keeps run7, rank {rank}" for rank in range(8)])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "inspect/doctor.hpp"
@@ -29,7 +30,7 @@ void name_what_waits(const KeptHere& kept, std::vector<Finding>& findings) {
   }
   for (const auto& [name, found] : names) {
     findings.push_back({Severity::note,
-                        format_text("{} is kept of a trainer that has ended: {} of memory, for {} s yet",
+                        format_text("{} is kept of a trainer that has ended: {} of memory, for another {} s",
                                     name, print_bytes(found.bytes), found.left_s),
                         format_text("start that trainer again, or: zf-tune kept --drop {}", name)});
   }
@@ -49,18 +50,17 @@ void name_what_ends_keepers(const Patient& patient, std::vector<Finding>& findin
   const uid_t user = patient.user;
   if (logind_kills_session(patient.sysroot, user)) {
     findings.push_back({Severity::warning,
-                        "logind.conf says KillUserProcesses=yes: the end of this session ends trainer and "
-                        "keeper, and what is kept is gone",
+                        "the end of this session ends trainer and keeper, and what is kept is gone: "
+                        "KillUserProcesses or KillOnlyUsers of logind.conf",
                         "start the job with: systemd-run --user --scope, after loginctl enable-linger"});
   }
-  if (patient.kept->folder.native().starts_with("/dev/shm/") &&
-      logind_removes_shared_memory(patient.sysroot, user)) {
+  if (const auto& folder = patient.kept->folder; logind_removes(patient.sysroot, user, folder)) {
     findings.push_back(
         {Severity::warning,
-         format_text("logind.conf says RemoveIPC=yes: your last logout removes {}, and no trainer finds what "
-                     "is kept",
-                     patient.kept->folder.string()),
-         "loginctl enable-linger, or set ZF_KEEP_FOLDER to a folder of your own elsewhere"});
+         format_text("your last logout removes {}{}, and no trainer finds what is kept", folder.string(),
+                     folder.native().starts_with("/run/") ? "" : " (RemoveIPC=yes of logind.conf)"),
+         "loginctl enable-linger, or set ZF_KEEP_FOLDER to a folder of your own in neither /dev/shm nor "
+         "/run/user"});
   }
   if (const std::string file = file_of_shared_death(patient.sysroot); !file.empty()) {
     findings.push_back(
@@ -71,16 +71,30 @@ void name_what_ends_keepers(const Patient& patient, std::vector<Finding>& findin
   }
 }
 
+/// Returns why a trainer with this name is refused; empty if it is not.
+std::string refusal(const KeptHere& kept, const std::string& name) {
+  if (!kept.fault.empty()) return kept.fault;
+  try {
+    check_keep_name(name);
+    keep_socket(kept.folder, {.name = name});
+  } catch (const Error& error) {
+    return std::string(error.cause());
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<Finding> kept_findings(const Patient& patient) {
   if (!patient.kept) return {};
   const KeptHere& kept = *patient.kept;
-  const bool is_wanted = !patient.environment.get("ZF_KEEP").value_or("").empty();
+  const std::string wanted = patient.environment.get("ZF_KEEP").value_or("");
   std::vector<Finding> findings;
-  if (is_wanted && !kept.fault.empty())
-    findings.push_back({Severity::severe, "ZF_KEEP is set, and nothing can be kept: " + kept.fault,
-                        "remove it, or set ZF_KEEP_FOLDER to another one"});
+  if (const std::string why = wanted.empty() ? "" : refusal(kept, wanted); !why.empty())
+    findings.push_back(
+        {Severity::severe, "ZF_KEEP is set, and nothing can be kept: " + why,
+         "let ZF_KEEP be a short name such as run7, and ZF_KEEP_FOLDER a short path of a folder "
+         "that is yours alone (mode 0700)"});
   for (const KeepName& name : kept.silent) {
     findings.push_back(
         {Severity::warning,
@@ -89,7 +103,7 @@ std::vector<Finding> kept_findings(const Patient& patient) {
          "it may be stopped: end it, and what it keeps (ps -C zf-optimizer shows it)"});
   }
   name_what_waits(kept, findings);
-  if (is_wanted || !kept.ranks.empty()) name_what_ends_keepers(patient, findings);
+  if (!wanted.empty() || !kept.ranks.empty()) name_what_ends_keepers(patient, findings);
   return findings;
 }
 

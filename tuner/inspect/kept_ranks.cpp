@@ -1,5 +1,8 @@
 #include "inspect/kept_ranks.hpp"
 
+#include <cstddef>
+#include <future>
+
 #include "base/error.hpp"
 
 namespace zf {
@@ -14,11 +17,17 @@ std::optional<KeptRank> ask_keeper(const std::filesystem::path& folder, const Ke
 KeptHere look_for_kept(const std::filesystem::path& folder) {
   KeptHere here = {.folder = folder, .fault = keep_folder_fault(folder)};
   if (!here.fault.empty()) return here;
-  for (const KeepName& name : kept_names(folder)) {
+  const std::vector<KeepName> names = kept_names(folder);
+  std::vector<std::future<std::optional<KeptRank>>> answers;  // at once: each may take seconds
+  for (const KeepName& name : names) {
+    answers.push_back(std::async(std::launch::async | std::launch::deferred, ask_keeper, folder, name,
+                                 KeepRequest::status));
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
     try {
-      if (auto rank = ask_keeper(folder, name, KeepRequest::status)) here.ranks.push_back(*std::move(rank));
-    } catch (const Error&) {
-      here.silent.push_back(name);
+      if (auto rank = answers[i].get()) here.ranks.push_back(*std::move(rank));
+    } catch (const Error& error) {
+      if (error.exit() != Exit::usage) here.silent.push_back(names[i]);  // else none can be there
     }
   }
   return here;

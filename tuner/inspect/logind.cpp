@@ -1,9 +1,14 @@
 #include "inspect/logind.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <map>
-#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/format.hpp"
 #include "base/trim.hpp"
@@ -16,30 +21,31 @@ constexpr const char* kFolders[] = {"/etc/systemd/", "/run/systemd/", "/usr/loca
                                     "/usr/lib/systemd/"};
 constexpr uid_t kLastSystemUser = 999;
 
-/// Returns the last value of a name among lines "name=value". In comments: of such a line behind "#".
-std::optional<std::string> value_in(const std::string& text, std::string_view name,
-                                    bool in_comments = false) {
+/// Returns all values of a name in lines "name=value". In comments: in such lines behind "#".
+std::vector<std::string> values_in(const std::string& text, std::string_view name, bool in_comments = false) {
   std::istringstream lines(text);
-  std::optional<std::string> found;
+  std::vector<std::string> found;
   for (std::string line; std::getline(lines, line);) {
     std::string_view words = trim(line);
     if (words.starts_with('#') != in_comments) continue;
     if (in_comments) words = trim(words.substr(1));
     if (const auto at = words.find('='); trim(words.substr(0, at)) == name && at != std::string_view::npos)
-      found = trim(words.substr(at + 1));
+      found.emplace_back(trim(words.substr(at + 1)));
   }
   return found;
 }
 
-std::string main_file(const SysRoot& sysroot) {
+/// Returns the texts of the main files, the one that counts first.
+std::vector<std::string> main_files(const SysRoot& sysroot) {
+  std::vector<std::string> texts;
   for (const char* const folder : kFolders) {
-    if (const auto text = sysroot.read(format_text("{}logind.conf", folder))) return *text;
+    if (auto text = sysroot.read(format_text("{}logind.conf", folder))) texts.push_back(*std::move(text));
   }
-  return "";
+  return texts;
 }
 
-/// Returns what the main file says, and then all others, in the order in which they count.
-std::optional<std::string> setting_of(const SysRoot& sysroot, std::string_view name) {
+/// Returns the values that the main file has, and then all others, in the order in which they count.
+std::vector<std::string> values_of(const SysRoot& sysroot, std::string_view name) {
   std::map<std::string, std::string> more;  // by file name
   for (const std::string folder : kFolders) {
     for (const std::string& file : sysroot.list(folder + "logind.conf.d")) {
@@ -47,12 +53,46 @@ std::optional<std::string> setting_of(const SysRoot& sysroot, std::string_view n
         more.emplace(file, sysroot.read(folder + "logind.conf.d/" + file).value_or(""));
     }
   }
-  const std::string first = main_file(sysroot);
-  auto value = value_in(first, name);
+  const auto first = main_files(sysroot);
+  auto values = first.empty() ? std::vector<std::string>() : values_in(first.front(), name);
   for (const auto& [file, text] : more) {
-    if (auto later = value_in(text, name)) value = std::move(later);
+    for (std::string& value : values_in(text, name)) values.push_back(std::move(value));
   }
-  return value && !value->empty() ? value : value_in(first, name, true);
+  return values;
+}
+
+/// Returns whether a setting is "yes". Where no file sets it, a main file names its default in a comment;
+/// where that is missing too, the answer is no.
+bool is_set(const SysRoot& sysroot, std::string_view setting) {
+  auto values = values_of(sysroot, setting);
+  for (const std::string& text : main_files(sysroot)) {
+    if (values.empty() || values.back().empty()) values = values_in(text, setting, true);
+  }
+  std::string value = values.empty() ? "no" : values.back();
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr const char* yes[] = {"yes", "y", "true", "t", "on", "1"};
+  return std::ranges::find(yes, value) != std::end(yes);
+}
+
+/// Returns the users that a setting lists. An empty value forgets those before it.
+std::set<std::string> users_of(const SysRoot& sysroot, std::string_view setting) {
+  std::set<std::string> users;
+  for (const std::string& value : values_of(sysroot, setting)) {
+    if (value.empty()) users.clear();
+    std::istringstream words(value);
+    for (std::string user; words >> user;) users.insert(user);
+  }
+  return users;
+}
+
+/// Returns the name of a user who has a session; empty if logind knows none.
+std::string name_of_user(const SysRoot& sysroot, uid_t user) {
+  const auto names = values_in(sysroot.read(format_text("/run/systemd/users/{}", user)).value_or(""), "NAME");
+  return names.empty() ? "" : names.back();
+}
+
+bool is_in(const std::filesystem::path& path, const std::string& folder) {
+  return path.lexically_normal().native().starts_with(folder + "/");
 }
 
 /// Returns whether the group of this process is that of a session, in any hierarchy.
@@ -64,22 +104,20 @@ bool is_in_session(const SysRoot& sysroot) {
 
 }  // namespace
 
-bool logind_says(const SysRoot& sysroot, std::string_view setting) {
-  const std::string value = setting_of(sysroot, setting).value_or("no");
-  return value == "yes" || value == "1" || value == "true" || value == "on";
-}
-
-bool logind_removes_shared_memory(const SysRoot& sysroot, uid_t user) {
-  const auto state = sysroot.read(format_text("/run/systemd/users/{}", user));
-  if (user <= kLastSystemUser || !state || !logind_says(sysroot, "RemoveIPC")) return false;
-  const std::string name = value_in(*state, "NAME").value_or("");
-  return !name.empty() && !sysroot.exists("/var/lib/systemd/linger/" + name);
+bool logind_removes(const SysRoot& sysroot, uid_t user, const std::filesystem::path& folder) {
+  const std::string name = name_of_user(sysroot, user);
+  if (name.empty() || sysroot.exists("/var/lib/systemd/linger/" + name)) return false;
+  return is_in(folder, format_text("/run/user/{}", user)) ||
+         (is_in(folder, "/dev/shm") && user > kLastSystemUser && is_set(sysroot, "RemoveIPC"));
 }
 
 bool logind_kills_session(const SysRoot& sysroot, uid_t user) {
-  if (user == 0 || !is_in_session(sysroot) || !logind_says(sysroot, "KillUserProcesses")) return false;
-  return setting_of(sysroot, "KillOnlyUsers").value_or("").empty() &&
-         setting_of(sysroot, "KillExcludeUsers").value_or("root") == "root";
+  if (!is_in_session(sysroot)) return false;
+  const std::string name = user == 0 ? "root" : name_of_user(sysroot, user);
+  const auto spared = users_of(sysroot, "KillExcludeUsers");
+  const auto only = users_of(sysroot, "KillOnlyUsers");
+  if (spared.contains(name) || (spared.empty() && user == 0)) return false;
+  return only.empty() ? is_set(sysroot, "KillUserProcesses") : only.contains(name);
 }
 
 }  // namespace zf

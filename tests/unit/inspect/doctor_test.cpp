@@ -441,7 +441,7 @@ TEST(DoctorKept, RanksOfANameAreOneFindingUnlessATrainerHasThem) {
                           .ranks = {kept("a", 0, 0, 9000), kept("a", 1, 0, 8999), kept("b", 0, 17, 600000)}};
   EXPECT_THAT(kept_findings(patient), ElementsAre(finding(Severity::note,
                                                           "a is kept of a trainer that has "
-                                                          "ended: 6 GiB of memory, for 9 s")));
+                                                          "ended: 6 GiB of memory, for another 9 s")));
   patient.kept = KeptHere{.folder = "/x", .silent = {{"a", 1}}};
   EXPECT_THAT(kept_findings(patient),
               ElementsAre(finding(Severity::warning, "keeps a, rank 1 does not answer")));
@@ -474,10 +474,55 @@ TEST(DoctorKept, LogindEndsTheProcessesOfASession) {
   Tree tree;
   tree.file("/etc/systemd/logind.conf", "[Login]\nKillUserProcesses=yes\n#KillOnlyUsers=\n")
       .file("/proc/self/cgroup", "0::/user.slice/user-1000.slice/session-4.scope");
-  EXPECT_THAT(kept_findings(keeping(tree)), ElementsAre(finding(Severity::warning, "KillUserProcesses=yes")));
+  EXPECT_THAT(kept_findings(keeping(tree)), ElementsAre(finding(Severity::warning, "KillUserProcesses")));
   EXPECT_THAT(kept_findings(keeping(tree, 0)), IsEmpty()) << "root is spared";
   tree.file("/proc/self/cgroup", "0::/user.slice/user-1000.slice/user@1000.service/run-7.scope");
   EXPECT_THAT(kept_findings(keeping(tree)), IsEmpty());
+}
+
+TEST(DoctorKept, ListsOfUsersCountBeforeKillUserProcesses) {
+  Tree tree;
+  tree.file("/etc/systemd/logind.conf", "[Login]\nKillOnlyUsers=bob ann\n")
+      .file("/proc/self/cgroup", "0::/user.slice/user-1000.slice/session-4.scope")
+      .file("/run/systemd/users/1000", "NAME=ann")
+      .file("/run/systemd/users/1001", "NAME=eve");
+  const auto killed = ElementsAre(finding(Severity::warning, "KillOnlyUsers"));
+  EXPECT_THAT(kept_findings(keeping(tree)), killed);
+  EXPECT_THAT(kept_findings(keeping(tree, 1001)), IsEmpty());
+  tree.file("/etc/systemd/logind.conf.d/a.conf", "[Login]\nKillExcludeUsers=ann");
+  EXPECT_THAT(kept_findings(keeping(tree)), IsEmpty());
+  tree.file("/etc/systemd/logind.conf.d/b.conf", "KillExcludeUsers=\nKillExcludeUsers=bob");
+  EXPECT_THAT(kept_findings(keeping(tree)), killed) << "an empty value forgets those before it";
+  tree.file("/etc/systemd/logind.conf", "[Login]\nKillUserProcesses=Yes\n");
+  EXPECT_THAT(kept_findings(keeping(tree, 1001)), killed) << "the exclusion of others";
+  EXPECT_THAT(kept_findings(keeping(tree, 0)), killed) << "root is spared unless others are";
+}
+
+TEST(DoctorKept, TheDefaultStandsInAMainFileThatCountsNot) {
+  Tree tree;
+  tree.file("/etc/systemd/logind.conf", "[Login]\nKillUserProcesses=no\n")
+      .file("/usr/lib/systemd/logind.conf", "[Login]\n#RemoveIPC=yes\n")
+      .file("/run/systemd/users/1000", "NAME=ann");
+  EXPECT_THAT(kept_findings(keeping(tree)), ElementsAre(finding(Severity::warning, "RemoveIPC")));
+}
+
+TEST(DoctorKept, TheFolderOfASessionGoesWithTheLastOne) {
+  Tree tree;
+  Patient patient = keeping(tree);
+  patient.kept->folder = "/run/user/1000/kept";
+  EXPECT_THAT(kept_findings(patient), IsEmpty()) << "logind does not know this user";
+  tree.file("/run/systemd/users/1000", "NAME=ann");
+  EXPECT_THAT(kept_findings(patient),
+              ElementsAre(finding(Severity::warning, "your last logout removes /run/user/1000/kept,")));
+}
+
+TEST(DoctorKept, ANameOrAFolderThatIsRefusedIsNamed) {
+  Patient patient = keeping(Tree());
+  patient.environment = Environment(std::map<std::string, std::string>{{"ZF_KEEP", "my run"}});
+  EXPECT_THAT(kept_findings(patient), ElementsAre(finding(Severity::severe, "is no name to keep an arena")));
+  patient = keeping(Tree());
+  patient.kept->folder = "/" + std::string(110, 'x');
+  EXPECT_THAT(kept_findings(patient), ElementsAre(finding(Severity::severe, "is too long for a socket")));
 }
 
 TEST(DoctorKept, AGroupOfWhichAllDieTogetherHasNoKeeperLeft) {
