@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -116,6 +117,22 @@ class Kept(unittest.TestCase):
             said = self.doctor(ZF_KEEP_FOLDER=folder)
             self.assertEqual([found["what"].split(" does not")[0] for found in said],
                              [f"the process that keeps run7, rank {rank}" for rank in range(8)])
+
+    def test_a_keeper_that_dies_while_it_is_asked_has_died(self):
+        os.mkdir(FOLDER, 0o700)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper:
+            keeper.bind(f"{FOLDER}/run7.0")
+            keeper.listen()
+
+            def die():
+                with keeper.accept()[0]:
+                    keeper.close()
+
+            thread = threading.Thread(target=die)
+            thread.start()
+            self.assertEqual(self.tune(), f"nothing is kept in {FOLDER}\n")
+            thread.join()
+        self.tune("--drop", "run7")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,15 @@ namespace zf {
 
 std::optional<KeptRank> ask_keeper(const std::filesystem::path& folder, const KeepName& name,
                                    KeepRequest request) {
-  const auto channel = KeepChannel::connect(keep_socket(folder, name));
+  const std::filesystem::path path = keep_socket(folder, name);
+  const auto channel = KeepChannel::connect(path);
   if (!channel) return std::nullopt;
-  return KeptRank{name, ask(*channel, request)};
+  try {
+    return KeptRank{name, ask(*channel, request)};
+  } catch (const Error&) {
+    if (KeepChannel::connect(path)) throw;
+    return std::nullopt;  // it has died meanwhile
+  }
 }
 
 KeptHere look_for_kept(const std::filesystem::path& folder) {
