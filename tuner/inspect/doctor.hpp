@@ -63,7 +63,7 @@ struct Patient {
   std::map<std::string, CpuSet> gpus =
       {};                             ///< the CPUs near each GPU that this job can use, by its PCI address
   std::optional<KeptHere> kept = {};  ///< of this machine alone
-  uid_t user = 0;                     ///< who would train
+  uid_t user = 0;                     ///< who will train
 };
 
 /// Watches a node for half a second and returns what the checks read. `plan`: the file: its CPUs are

@@ -1,5 +1,5 @@
 """The loop of DeepSpeed in docs/recovery.md: kept_zero.py FOLDER. FOLDER has cases.json, a list of objects like
-DEFAULTS. In each case a rank is killed some seconds behind a step: "dies" is [rank, step, seconds], or one of PLACES
+DEFAULTS. In each case a rank is killed some seconds after a step: "dies" is [rank, step, seconds], or one of PLACES
 instead of seconds. All ranks are started again. Then they go on, and afterwards train the same again, without keep and
 without a death. "loads": both go on from a checkpoint that the first life has written behind its second step.
 

@@ -34,7 +34,7 @@ class _Noted(NamedTuple):
     scheduler: dict[str, Any] | None  #: before its step
     groups: list[dict[str, Any]]  #: param_groups, without their parameters
     note: bytes  #: of the program
-    lr_kwargs: dict[str, Any] | None = None  #: that engine.step() has for the scheduler's step
+    lr_kwargs: dict[str, Any] | None = None  #: what engine.step() passes to the scheduler
 
 
 def kinds_of(zero: Any) -> list[Any]:

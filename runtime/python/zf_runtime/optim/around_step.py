@@ -1,4 +1,4 @@
-"""Puts around step() what torch does, hooks and a span for profilers, where one of them is there to see it."""
+"""Puts around step() what torch does, hooks and a span for profilers, if a hook is registered or a profiler runs."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import torch
 
 from ...native import local_calls
 
-FEW = 16  # tensors for which one call takes as long as a call for each
+FEW = 16  # with fewer tensors, data_ptr() for each is as fast
 
 
 def pointers(tensors: Sequence[Any]) -> array[int]:
-    """Returns where plain tensors are."""
+    """Returns the addresses of plain tensors."""
     function = _where_is() if len(tensors) >= FEW else None
     if function is None:
         return array("Q", map(torch.Tensor.data_ptr, tensors))

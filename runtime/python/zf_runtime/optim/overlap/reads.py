@@ -51,7 +51,7 @@ _BACKWARD = {_T.backward, torch.autograd.backward, torch.autograd.grad}
 _OF_TORCH = {torch.Tensor.__torch_function__.__func__, torch.nn.Parameter.__torch_function__}
 _OPERATIONS = (torch._ops.OperatorBase, torch._ops.OpOverloadPacket)
 _READING_ARGUMENTS = ("aten.", "prims.", "profiler.", "fsdp.")  # operations that read nothing else
-# The likes of ReduceOp.SUM can be called, and run no code of the program's. torch may be built without them.
+# ReduceOp.SUM is callable, and a call of it runs no code of the program. torch may be built without it.
 _REDUCTION: Any = getattr(getattr(torch.distributed, "ReduceOp", None), "RedOpType", ())
 _PARAMETER = torch.nn.Parameter
 _autograd = torch._C._autograd
