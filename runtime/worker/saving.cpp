@@ -89,8 +89,9 @@ bool Saving::is_over(std::uint32_t group) const {
   return is_given_up() || is_saved(arena_, group, group_end(arena_.group(group)));
 }
 
-bool Saving::fits_all() const {
-  return arena_.control().save_room.load(std::memory_order_relaxed) >= arena_.control().image_bytes;
+bool Saving::may_join() const {
+  return is_given_up() ||
+         arena_.control().save_room.load(std::memory_order_relaxed) >= arena_.control().image_bytes;
 }
 
 bool Saving::is_given_up() const { return arena_.control().save_failed.load(std::memory_order_relaxed) != 0; }

@@ -32,8 +32,9 @@ class Saving {
   /// Returns whether nothing of a group is left to copy. Call it when no member copies.
   bool is_over(std::uint32_t group) const;
 
-  /// Returns whether a step may copy what it overwrites: there is room for all.
-  bool fits_all() const;
+  /// Returns whether a step may join the save before it: there is room for all, or the save is given up.
+  /// Until they are done that stays true, so that a successor's first batch has all that a worker began.
+  bool may_join() const;
   /// Begins and ends a group's copy by its step. Call them before and after all members.
   void begin_step(std::uint32_t group) const;
   void end_step(std::uint32_t group) const;

@@ -138,7 +138,7 @@ void Stepper::extend_batch(std::uint64_t submitted) {
 
 bool Stepper::can_join(const WorkEntry& entry) const {
   const std::size_t place = task_of_group_[entry.group];
-  return place == 0 || (entry.kind == WorkKind::step && is_save(batch_[place - 1]) && saving_.fits_all());
+  return place == 0 || (entry.kind == WorkKind::step && is_save(batch_[place - 1]) && saving_.may_join());
 }
 
 GroupTask Stepper::task_of(const WorkEntry& entry) const {

@@ -20,6 +20,7 @@
 #include "worker/pool_cpus.hpp"
 #include "worker/saving.hpp"
 #include "worker/shares.hpp"
+#include "worker/stepper.hpp"
 #include "worker/trainer_watch.hpp"
 
 namespace zf {
@@ -89,6 +90,38 @@ TEST(Saving, GivesWayToAStepWhichCopiesTheRest) {
   const std::uint64_t begin = 2 * to_image_page(group.image_bytes(ArrayKind::params));
   const auto* const copy = arena.at<std::uint32_t>(arena.saved(begin, 4 * group.elements).offset);
   EXPECT_TRUE(std::equal(moments, moments + group.elements, copy));
+}
+
+TEST(Stepper, StepsNothingTwiceIfTheTrainerDiedWithACopyUnderWay) {
+  Arena arena = Arena::create(arena_layout({{.elements = 1000}}, 1));
+  ControlBlock& control = arena.control();
+  GroupBlock& group = arena.group(0);
+  auto* const params = arena.at<float>(group.place(ArrayKind::params).offset);
+  auto* const grads = arena.at<float>(group.grads(0).offset);
+  std::fill(params, params + group.elements, 1.0F);
+  std::fill(grads, grads + group.elements, 1.0F);
+  group.requests[0] = {.step = 1, .serial = 1, .seed = 0, .scalars = {}, .mode = AdamMode::adamw};
+  group.requests[0].scalars.one_minus_beta1 = group.requests[0].scalars.eps = 1.0F;
+  group.requests[0].scalars.step_size = -0.5F;
+  group.requests[0].scalars.grad_scale = 1.0F;
+  WorkEntry entry = {};
+  entry.end_chunk = 1;
+  for (const WorkKind kind : {WorkKind::save, WorkKind::step}) {
+    entry.kind = kind;
+    arena.entry(kind == WorkKind::save ? 0 : 1) = entry;
+  }
+  control.submitted.store(2);
+  control.stop.store(1);
+  // The last optimizer copied and stepped all. Then it died with its trainer, and the copy was given up.
+  group.saved_by_step.store(SavedByStep::is_under_way);
+  arena.member(0).chunks.store(1);
+  control.save_failed.store(1);
+  control.save_room.store(0);
+  Pool pool(std::vector<Pu>{Pu{0}}, 0);
+  Stepper(arena, pool, Isa::scalar).serve(0);
+  EXPECT_EQ(control.completed.load(), 2U);
+  EXPECT_EQ(group.committed.load(), 1U);
+  EXPECT_TRUE(std::all_of(params, params + group.elements, [](float value) { return value == 1.0F; }));
 }
 
 TEST(Shares, CoverEveryChunkOnceAndAreEqualWithinAGrain) {
