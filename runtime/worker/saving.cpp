@@ -32,30 +32,25 @@ std::uint64_t each_of(const GroupBlock& block, ArrayKind kind) {
 
 }  // namespace
 
-void Saving::place_memory(std::size_t member) const {
+std::uint64_t Saving::room_to_place(bool is_reserved) const {
   const ControlBlock& control = arena_.control();
   const std::uint64_t room = control.save_room.load(std::memory_order_relaxed);
-  const bool is_there = is_reserved();
-  if (!is_there && is_under_way()) return;
+  return is_reserved ? std::min(room, control.save_reserved.load(std::memory_order_relaxed)) : room;
+}
+
+void Saving::place_memory(std::size_t member, std::uint64_t room, bool is_reserved) const {
+  const ControlBlock& control = arena_.control();
   for (std::uint64_t at = member * kImageUnit; at < room; at += control.members * kImageUnit) {
-    const ArrayPlace place = arena_.saved(at, kImageUnit);
-    if (is_there) {
-      arena_.map_reserved(place.offset, place.bytes);
+    const std::uint64_t offset = control.arena_bytes + at;
+    if (is_reserved) {
+      arena_.map_reserved(offset, kImageUnit);
     } else {
-      arena_.reserve(place.offset, place.bytes);
+      arena_.reserve(offset, kImageUnit);
     }
   }
 }
 
-void Saving::note_placed() const {
-  ControlBlock& control = arena_.control();
-  if (!is_under_way()) control.save_reserved.store(control.save_room);
-}
-
-bool Saving::is_under_way() const {
-  const ControlBlock& control = arena_.control();
-  return control.submitted.load(std::memory_order_relaxed) != control.completed;
-}
+void Saving::note_placed(std::uint64_t room) const { arena_.control().save_reserved.store(room); }
 
 bool Saving::copy(std::uint32_t group, std::size_t member,
                   const std::function<bool()>& gives_way) const noexcept {

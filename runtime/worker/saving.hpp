@@ -17,12 +17,16 @@ class Saving {
  public:
   Saving(const Arena& arena, Isa isa) : arena_(arena), stream_(stream_kernel(isa)) {}
 
-  /// Gives pages to a member's units of the saved area, by the memory policy of the calling thread, if a save
-  /// has a room already, or maps those that are there. Throws Error(runtime_error) if memory runs out. With a
-  /// save under way it gives none: memory may be too short, and a worker must come to give that save up.
-  void place_memory(std::size_t member) const;
-  /// Call it after all members have called place_memory().
-  void note_placed() const;
+  /// Returns how much of the saved area a worker that starts has to place: the room that was asked for at
+  /// zf_open or, for a successor of one that was ready, what has pages. The trainer may change that
+  /// meanwhile: call it once. Later rooms get their pages when they are filled, because memory may be too
+  /// short for them.
+  std::uint64_t room_to_place(bool is_reserved) const;
+  /// Gives pages to a member's units of that room, by the memory policy of the calling thread, or maps those
+  /// that are there. Throws Error(runtime_error) if memory runs out.
+  void place_memory(std::size_t member, std::uint64_t room, bool is_reserved) const;
+  /// Call it after all members have given pages to the room.
+  void note_placed(std::uint64_t room) const;
 
   /// Copies the member's units of a group. Returns false if it stopped before a unit because of gives_way():
   /// then call it for no later group. Before each unit it waits until the trainer has read what lies in its
@@ -57,7 +61,6 @@ class Saving {
   bool await_room(std::uint64_t end) const noexcept;
   bool is_given_up() const;
   bool is_reserved() const;
-  bool is_under_way() const;
   /// Copies bytes of the image, which belong to one group.
   void copy_part(const GroupBlock& block, std::uint64_t begin, std::uint64_t end) const noexcept;
   /// Copies bytes of the image, of one array.

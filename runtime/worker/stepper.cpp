@@ -61,6 +61,7 @@ Stepper::Stepper(Arena& arena, Pool& pool, Isa isa)
 void Stepper::place_memory() {
   // A worker that was ready has reserved all pages. Its successor only maps them, which is much faster.
   const bool is_reserved = arena_.control().stats.start_ns.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t room = saving_.room_to_place(is_reserved);
   std::vector<std::exception_ptr> failures(pool_.size());
   pool_.run([&](std::size_t member) {
     try {
@@ -80,7 +81,7 @@ void Stepper::place_memory() {
             place({group.log.offset + rollback_bytes(slice.begin), rollback_bytes(slice.size())});
         }
       }
-      saving_.place_memory(member);
+      saving_.place_memory(member, room, is_reserved);
     } catch (...) {
       failures[member] = std::current_exception();
     }
@@ -88,7 +89,7 @@ void Stepper::place_memory() {
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
-  saving_.note_placed();
+  if (!is_reserved) saving_.note_placed(room);
 }
 
 void Stepper::serve(Nanoseconds spin_ns) {

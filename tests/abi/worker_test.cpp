@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +91,26 @@ TEST(Saving, GivesWayToAStepWhichCopiesTheRest) {
   const std::uint64_t begin = 2 * to_image_page(group.image_bytes(ArrayKind::params));
   const auto* const copy = arena.at<std::uint32_t>(arena.saved(begin, 4 * group.elements).offset);
   EXPECT_TRUE(std::equal(moments, moments + group.elements, copy));
+}
+
+/// Returns the 512-byte blocks that the arena takes.
+long blocks_of(const Arena& arena) {
+  struct stat status = {};
+  return fstat(arena.fd(), &status) == 0 ? static_cast<long>(status.st_blocks) : -1;
+}
+
+TEST(Stepper, ASuccessorGetsNoMemoryForACopyThatFailedForWantOfIt) {
+  Arena arena = Arena::create(arena_layout({{.elements = 1'000'003}}, 1));
+  ControlBlock& control = arena.control();
+  Pool pool(std::vector<Pu>{Pu{0}}, 0);
+  Stepper stepper(arena, pool, Isa::scalar);
+  stepper.place_memory();
+  control.stats.start_ns.store(1);  // it was ready
+  const long before = blocks_of(arena);
+  control.save_room.store(4 * kImageUnit);
+  stepper.place_memory();
+  EXPECT_EQ(blocks_of(arena), before);
+  EXPECT_EQ(control.save_reserved.load(), 0U);
 }
 
 TEST(Stepper, StepsNothingTwiceIfTheTrainerDiedWithACopyUnderWay) {
