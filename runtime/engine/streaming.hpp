@@ -11,7 +11,7 @@ namespace zf {
 struct StreamedArray {
   const void* from = nullptr;           ///< at any even address
   const std::uint16_t* high = nullptr;  ///< or null; else `from` has the low halves of split masters
-  void* to = nullptr;                   ///< at a multiple of 4; gets joined masters as fp32
+  void* to = nullptr;                   ///< at any even address; gets joined masters as fp32, aligned
   std::size_t bytes = 0;                ///< that are written; of joined masters a multiple of 4
 };
 

@@ -12,10 +12,11 @@
 namespace zf {
 namespace {
 
-/// Returns how many of `n` elements of 4 bytes come before the first line of the cache that begins at `to`.
-inline size_t before_line(const float* to, size_t n) {
-  const size_t before = (64 - reinterpret_cast<uintptr_t>(to) % 64) % 64 / sizeof(float);
-  return before < n ? before : n;
+/// Returns how many of `bytes` bytes come before the first line of the cache that begins at `to` or behind
+/// it.
+inline size_t before_line(const void* to, size_t bytes) {
+  const size_t before = (64 - reinterpret_cast<uintptr_t>(to) % 64) % 64;
+  return before < bytes ? before : bytes;
 }
 
 template <class Lane>
@@ -43,7 +44,7 @@ void stream_joined(const StreamedArray& array) {
   const uint16_t* const low = static_cast<const uint16_t*>(array.from);
   float* const to = static_cast<float*>(array.to);
   const size_t n = array.bytes / sizeof(float);
-  const size_t first = before_line(to, n);
+  const size_t first = before_line(to, array.bytes) / sizeof(float);
   store_joined<Lane>(high, low, to, first);
   size_t i = first;
   for (; i + Lane::width <= n; i += Lane::width) Lane::stream(to + i, joined_at<Lane>(high + i, low + i));
@@ -54,7 +55,7 @@ template <class Lane>
 void stream_bytes(const StreamedArray& array) {
   const char* const from = static_cast<const char*>(array.from);
   char* const to = static_cast<char*>(array.to);
-  size_t i = before_line(static_cast<const float*>(array.to), array.bytes / sizeof(float)) * sizeof(float);
+  size_t i = before_line(to, array.bytes);
   memcpy(to, from, i);
   constexpr size_t step = Lane::width * sizeof(float);
   for (; i + step <= array.bytes; i += step) {
