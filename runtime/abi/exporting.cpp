@@ -120,11 +120,17 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
   // nice() is for this thread alone, on Linux. A thread that steps wait for stays as it is.
   if (!goes_in_rounds()) static_cast<void>(::nice(kNicer));
   std::exception_ptr failure;
-  const auto await = [&](const std::function<bool()>& is_there) {
-    for (; !is_there(); std::this_thread::sleep_for(kLookInterval)) {
-      if (given_up.stop_requested()) throw GivenUp();
+  const auto check = [&](const std::function<bool()>& is_there) {
+    try {
       check_saving(is_there, is_lost);
+    } catch (const AbiError&) {
+      if (given_up.stop_requested()) throw GivenUp();  // let_steps_go() fails a copy that it gives up
+      throw;
     }
+    if (given_up.stop_requested()) throw GivenUp();
+  };
+  const auto await = [&](const std::function<bool()>& is_there) {
+    for (; !is_there(); std::this_thread::sleep_for(kLookInterval)) check(is_there);
   };
   const auto await_saved = [&](std::size_t group, std::uint64_t end) {
     if (given_up.stop_requested()) throw GivenUp();
@@ -132,8 +138,7 @@ void Exporting::run(const std::stop_token& given_up, std::unique_ptr<AtomicFile>
   };
   const auto await_steps = [&] {
     await([&] { return is_done(ticket); });
-    check_saving([] { return true; }, is_lost);
-    if (given_up.stop_requested()) throw GivenUp();
+    check([] { return true; });
   };
   try {
     write_saved_file(*file, arena_, await_saved, await_steps);
@@ -165,7 +170,7 @@ bool Exporting::goes_in_rounds() const {
 
 void Exporting::check_saving(const std::function<bool()>& is_there,
                              const std::function<bool()>& is_lost) const {
-  if (arena_.control().save_failed.load(std::memory_order_relaxed) != 0)
+  if (arena_.control().save_failed.load(std::memory_order_acquire) != 0)
     throw AbiError(ZF_ERROR_SYSTEM, "memory ran out for the copy of what is exported", kNeedsNoRoom);
   const bool is_left = is_lost();  // asked first: what is there then stays there
   if (!is_left || is_there()) return;
@@ -251,6 +256,8 @@ void Exporting::let_steps_go(Nanoseconds deadline) {
   while (is_in_the_way()) {
     if (now_ns() >= deadline) {
       thread_.request_stop();
+      // At once, while the thread may be in a write that hangs.
+      arena_.control().save_failed.store(1, std::memory_order_release);
       return;
     }
     std::this_thread::sleep_for(kLookInterval);
