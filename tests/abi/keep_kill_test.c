@@ -1,5 +1,6 @@
 /* Kills trainers at random moments and lets others go on from what is kept, until a run has taken all its
  * steps. All parameters, moments and outputs are then those of a run that nothing disturbed, bit for bit.
+ * Where the next gradients are written while a step is under way, each third step is exported, too.
  * With the argument "both", the optimizer process is killed with the trainer, before or after it.
  * ZF_KILLS: number of kills for each way of stepping (default 12). ZF_SEED: another sequence of random
  * choices. ZF_STATE: the state format of all groups. */
@@ -78,16 +79,28 @@ static int hunt(const struct job* job, int64_t ns, uint64_t* digest, uint64_t* r
   return came_to_its_end;
 }
 
+/* Returns the digest of a job that goes on from its last export, or from its first values. */
+static uint64_t calm_digest(struct job job, const char* exported) {
+  zf_runtime* handle = NULL;
+  uint64_t step = open_job(&job, "calm", &handle);
+  if (exported != NULL) {
+    EXPECT(zf_import_state(handle, exported), ZF_OK);
+    EXPECT(zf_get_step(handle, 0, &step), ZF_OK);
+    CHECK(step == (job.steps - 1) / 3 * 3);
+  }
+  job.exports = NULL;
+  run_steps(handle, &job, step, job.steps);
+  const uint64_t digest = digest_of_state(handle, &job);
+  EXPECT(zf_close(handle), ZF_OK);
+  return digest;
+}
+
 static void run(struct job job, int wanted) {
   int kills = 0;
   int rounds = 0;
   int resumptions = 0;
   uint64_t digest = 0;
-  zf_runtime* calm = NULL;
-  open_job(&job, "calm", &calm);
-  run_steps(calm, &job, 0, job.steps);
-  const uint64_t expected = digest_of_state(calm, &job);
-  EXPECT(zf_close(calm), ZF_OK);
+  const uint64_t expected = calm_digest(job, NULL);
   while (kills < wanted) {
     uint64_t resumed = 0;
     /* One in six dies while it opens. */
@@ -107,6 +120,7 @@ static void run(struct job job, int wanted) {
                &(uint64_t){0})) { /* a kill in the close leaves a kept state that is whole */
   }
   CHECK(digest == expected);
+  if (job.exports != NULL) CHECK(calm_digest(job, job.exports) == expected);
   printf("state %d, overlapped %d, speculated %d: %d kills, %d resumptions, %d whole runs, all equal\n",
          (int)job.state_format, job.overlaps, job.speculates, kills, resumptions, rounds + 1);
   CHECK(resumptions > 0);
@@ -117,17 +131,22 @@ int main(int argc, char** argv) {
   const char* const kills = getenv("ZF_KILLS");
   const char* const seed = getenv("ZF_SEED");
   const int wanted = kills == NULL ? 12 : atoi(kills);
-  struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40, NULL, NULL};
+  struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40, NULL, NULL, NULL};
   also_kills_worker = argc > 1 && strcmp(argv[1], "both") == 0;
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));
   writes = mmap(NULL, sizeof *writes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(writes != MAP_FAILED);
   use_own_keep_folder();
   for (job.state_format = ZF_STATE_FP32; job.state_format <= ZF_STATE_BF16_SPLIT; ++job.state_format) {
-    for (job.overlaps = 0; job.overlaps <= 1; ++job.overlaps) run(job, wanted);
+    job.overlaps = 0;
+    job.exports = NULL;
+    run(job, wanted);
+    job.overlaps = 1;
+    job.exports = write_file("old");
+    run(job, wanted);
   }
   job.state_format = ZF_STATE_FP32;
-  job.overlaps = 1;
+  job.exports = NULL;
   job.speculates = 1;
   run(job, wanted);
   return 0;

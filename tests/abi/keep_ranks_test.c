@@ -168,7 +168,7 @@ int main(void) {
   const char* const kills = getenv("ZF_KILLS");
   const char* const seed = getenv("ZF_SEED");
   const int wanted = kills == NULL ? 4 : atoi(kills);
-  struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40, NULL, NULL};
+  struct job job = {write_plan(PLAN_SPLIT, NULL), ZF_STATE_FP32, 0, 0, 40, NULL, NULL, NULL};
   meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(meeting != MAP_FAILED);
   if (seed != NULL) seed_random(strtoull(seed, NULL, 10));

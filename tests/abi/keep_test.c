@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct job job = {NULL, ZF_STATE_FP32, 0, 0, 0, NULL, NULL};
+static struct job job = {NULL, ZF_STATE_FP32, 0, 0, 0, NULL, NULL, NULL};
 
 /* Runs a trainer that takes steps up to number `last` and dies without closing. Its exit or signal is
  * expected. */

@@ -131,6 +131,10 @@ void run_steps(zf_runtime* handle, const struct job* job, uint64_t step, uint64_
     ++step;
     EXPECT(zf_wait(handle, job->overlaps ? tickets[step % 2] : 0, 60000), ZF_OK);
     fill_gradients(handle, step);
+    if (job->exports != NULL && step % 3 == 1) {
+      EXPECT(zf_export_wait(handle, 60000), ZF_OK);
+      EXPECT(zf_export_begin(handle, job->exports), ZF_OK);
+    }
     if (job->speculates) speculate(handle, step);
     const uint64_t note[2] = {step, mixed(step)};
     zf_submit_args args = arguments_of(step, scalars);
@@ -143,6 +147,7 @@ void run_steps(zf_runtime* handle, const struct job* job, uint64_t step, uint64_
     EXPECT(zf_go(handle, &tickets[step % 2]), ZF_OK);
   }
   EXPECT(zf_wait(handle, 0, 60000), ZF_OK);
+  EXPECT(zf_export_wait(handle, 60000), ZF_OK);
 }
 
 static uint64_t digest_of(uint64_t digest, const void* bytes, size_t count) {

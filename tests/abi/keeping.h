@@ -21,6 +21,7 @@ struct job {
   /* NULL, or what a rank of several does before it prepares a step, and before it submits that. */
   void (*begins)(uint64_t step);
   void (*meets)(uint64_t step);
+  const char* exports; /* NULL, or the file that every third step is exported to, beside the steps */
 };
 
 /* Sets ZF_KEEP_FOLDER to a folder that is not there yet, and makes orphans children of this process. */

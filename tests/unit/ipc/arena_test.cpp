@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/format.hpp"
 
 namespace zf {
 namespace {
@@ -115,9 +116,11 @@ TEST(Arena, AnotherVersionIsToldToBothSides) {
   const Arena arena = Arena::create(arena_layout({{.elements = 3}}));
   arena.control().prefix.version = kArenaVersion + 1;
   EXPECT_THAT(refusal_of_attaching(duplicate(arena)),
-              HasSubstr("arena version 14, this zf-optimizer uses 13"));
+              HasSubstr(format_text("arena version {}, this zf-optimizer uses {}", kArenaVersion + 1,
+                                    kArenaVersion)));
   EXPECT_EQ(arena.control().prefix.worker_state.load(), WorkerState::failed);
-  EXPECT_THAT(arena.control().prefix.error.load(), HasSubstr("arena version 14"));
+  EXPECT_THAT(arena.control().prefix.error.load(),
+              HasSubstr(format_text("arena version {}", kArenaVersion + 1)));
 }
 
 TEST(Arena, AttachRefusesOffsetsThatDoNotFit) {
