@@ -104,7 +104,7 @@ struct GroupRequest {
 static_assert(sizeof(GroupRequest) == 64 && offsetof(GroupRequest, scalars) == 24 &&
               offsetof(GroupRequest, mode) == 60);
 
-/// Whether a step saves what it overwrites.
+/// Says whether a step saves what it overwrites.
 enum class SavedByStep : std::uint32_t {
   no = 0,  ///< MemberProgress::saved says what is saved
   is_under_way = 1,
@@ -139,7 +139,7 @@ struct alignas(64) GroupBlock {
   /// Written by the worker: 0, or 1 + the gradient buffer of a speculated step that is done and not decided.
   std::uint32_t speculated;
   std::uint64_t image_offset;  ///< by the trainer, at the start: of the group's state in the image
-  /// By the worker. The trainer clears it before it submits a save.
+  /// Written by the worker. The trainer clears it before it submits a save.
   std::atomic<SavedByStep> saved_by_step;
 
   /// Returns the number of chunks. The last one may be short, and an empty group has none.

@@ -14,7 +14,7 @@
 namespace zf {
 namespace {
 
-/// What is kept under a name, of all ranks of this node.
+/// Counts what is kept under a name, of all ranks of this node.
 struct KeptName {
   std::uint64_t bytes = 0;
   std::int64_t left_s = 0;

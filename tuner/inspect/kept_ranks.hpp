@@ -10,7 +10,7 @@
 
 namespace zf {
 
-/// What a keeper says of the arena of a rank.
+/// Holds what a keeper says of the arena of a rank.
 struct KeptRank {
   KeepName name;
   KeepAnswer answer;
@@ -20,7 +20,7 @@ struct KeptRank {
 std::optional<KeptRank> ask_keeper(const std::filesystem::path& folder, const KeepName& name,
                                    KeepRequest request);
 
-/// What a trainer of this user would find. Changes nothing. Waits up to 15 s, whatever does not answer.
+/// Finds what a trainer of this user would find. Changes nothing. Waits up to 15 s, whatever does not answer.
 struct KeptHere {
   std::filesystem::path folder;
   std::string fault = {};             ///< why nothing can be kept there; empty: it can
