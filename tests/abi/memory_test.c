@@ -249,6 +249,7 @@ static zf_runtime* open_small_pages(uint64_t elements) {
   zf_runtime* handle = NULL;
   options.plan_path = plan_path;
   options.huge_pages = ZF_NO;
+  options.close_timeout_ms = 60000; /* a worker built with a sanitizer ends slowly on a busy machine */
   group.elements = elements;
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   return handle;
