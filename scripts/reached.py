@@ -22,11 +22,14 @@ import rooms_test as rooms  # noqa: E402
 ALL = "all"
 SMOKE = "smoke"  # one job each of torch, DeepSpeed and FSDP2
 
+# What steps in a process beside training.
+STEPS_BESIDE = {"frameworks.deepspeed", "frameworks.exact_stage_3", "frameworks.kept", "frameworks.overlap"}
+
 # What runs the programs and libraries that a room is part of.
 USERS = {
     "commands": {"cli", "study"},
-    "worker": {"abi", "python", "frameworks.deepspeed", "frameworks.overlap"},
-    "abi": {"abi", "python", "frameworks.deepspeed", "frameworks.overlap", "frameworks.package"},
+    "worker": {"abi", "python", *STEPS_BESIDE},
+    "abi": {"abi", "python", *STEPS_BESIDE, "frameworks.package"},
     "local": {"frameworks.inplace"},
     "launchers": {"frameworks.bind", "frameworks.launchers"},
     "launch": {"frameworks.jobs", "frameworks.launchers", "frameworks.threads", "slurm"},
@@ -36,12 +39,12 @@ USERS = {
 PYTHON_USERS = {
     "native": {"frameworks.package"},
     "record": {"cli.record", "frameworks.record"},
-    "binding": {"frameworks.bind", "frameworks.bind_example", "frameworks.bound_jobs"},
+    "binding": {"frameworks.bind", "frameworks.bind_example", "frameworks.bound_jobs", "frameworks.kubernetes_page"},
     "in_place": {"frameworks.inplace", "frameworks.backward"},
     "backward": {"frameworks.backward"},
     "overlap": {"frameworks.overlap"},
     "optim": {"frameworks.example", "frameworks.torch_page"},
-    "deepspeed": {"frameworks.deepspeed", "frameworks.exact_stage_3", "frameworks.package"},
+    "deepspeed": {"frameworks.deepspeed", "frameworks.exact_stage_3", "frameworks.kept", "frameworks.package"},
 }
 
 # What other files reach; the first pattern counts. {1} is what stands in the place of the first *.

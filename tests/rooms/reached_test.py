@@ -34,6 +34,11 @@ class Reached(unittest.TestCase):
             "python", "frameworks.overlap", "frameworks.deepspeed", "frameworks.record", "homes"},
             {"python", "frameworks.overlap", "frameworks.deepspeed"})
 
+    def test_each_file_of_tests_of_frameworks_is_reached_by_a_source(self):
+        sources = [*SOURCE.glob("runtime/**/*.cpp"), *SOURCE.glob("tuner/**/*.cpp"), *SOURCE.glob("runtime/**/*.py")]
+        labels = set().union(*(reached.reached_from(str(path.relative_to(SOURCE))) for path in sources))
+        self.assertEqual({label for label in tested() if label.startswith("frameworks.")} - labels, set())
+
     def test_a_test_reaches_itself_and_a_helper_its_folder(self):
         self.assertEqual(reached.labels_of(["tests/cli/tune_test.py"]), {"cli.tune", "smoke"})
         self.assertEqual(reached.labels_of(["tests/cli/zf_cli.py"]), {"cli", "smoke"})
