@@ -66,7 +66,7 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
             return step(*args, **keywords)
 
     @functools.wraps(process)
-    def process_gradients(param: Any, *args: Any, **keywords: Any) -> Any:
+    def process_gradients(param: torch.Tensor, *args: Any, **keywords: Any) -> Any:
         forward.gradient_comes(param)
         return process(param, *args, **keywords)
 
@@ -95,7 +95,7 @@ def _begin_in_backward(zero: Any, arena: FlatArena, speculation: Speculation,
             if group in slots:
                 yield slots[group].index, call.scaled(unclipped(group))
 
-    def span_of(param: Any) -> Span | None:
+    def span_of(param: torch.Tensor) -> Span | None:
         return spans.get(zero.get_param_id(param)) if zero.is_gradient_accumulation_boundary() else None
 
     for name in _PLACE:  # the first calls the second, but not always; and it is called alone

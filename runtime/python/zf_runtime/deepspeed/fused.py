@@ -139,7 +139,7 @@ def _idle(zero: Any, params: Any) -> list[tuple[int, int]] | None:
     return [tuple(positions[id][-2:]) for id in ids if id not in norms]
 
 
-def has_part(zero: Any, param: Any) -> bool:
+def has_part(zero: Any, param: torch.Tensor) -> bool:
     """Returns whether this rank's partition of a parameter in stage 3 has elements of it. Otherwise it is padding, and
     ZeRO puts no gradient there."""
     rank: int = zero._get_param_partition_rank(param)

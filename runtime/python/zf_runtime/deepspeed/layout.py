@@ -107,7 +107,7 @@ def check_names(zero: Any, needed: tuple[str, ...] = ()) -> None:
             raise Unsupported(f"{type(zero).__name__} has no {name}, so its layout is not known")
 
 
-def check_partition(index: int, param: torch.Tensor, gradients: list[Any], count: int) -> None:
+def check_partition(index: int, param: torch.Tensor, gradients: list[torch.Tensor], count: int) -> None:
     """Raises Unsupported unless a partition is a flat fp32 tensor on the CPU with `count` gradients like it."""
     if param.dtype != torch.float32:
         raise Unsupported(f"partition {index} is {param.dtype}, and the native optimizer has fp32 masters")

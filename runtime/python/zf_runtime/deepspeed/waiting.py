@@ -63,7 +63,7 @@ def give_fp32(zero: Any, optimizer: Any) -> None:
         return
 
     @functools.wraps(partition)
-    def in_fp32(param: Any, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
+    def in_fp32(param: torch.Tensor, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
         part, group = partition(param, release_swap_buffers, optim_state_key)
         return (part.float() if release_swap_buffers else part), group  # else it is written
 

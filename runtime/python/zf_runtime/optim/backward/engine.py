@@ -237,7 +237,7 @@ class BackwardEngine(InPlaceEngine):
                 param.register_post_accumulate_grad_hook(self._hook)
 
     @staticmethod
-    def _remove_hook(param: Any) -> None:
+    def _remove_hook(param: torch.Tensor) -> None:
         hooks = param._post_accumulate_grad_hooks or {}
         for key in [key for key, hook in hooks.items() if isinstance(hook, _Hook)]:
             del hooks[key]

@@ -158,12 +158,13 @@ class Columns:
 class _Live:
     """Those of the regular parameters that have a gradient."""
 
-    def __init__(self, parts: Parts, mask: list[bool], grads: list[Any], first: bool):
+    def __init__(self, parts: Parts, mask: list[bool], grads: list[torch.Tensor], first: bool):
         self.mask, self.form = mask, Form(grads, first)
         self.has_all = all(mask)
         self._parts = parts if self.has_all else parts.chosen(compress(range(len(mask)), mask))
 
-    def parts_at(self, p: array[int], copy: array[int], params: Sequence[Any], grads: Sequence[Any]) -> Parts:
+    def parts_at(self, p: array[int], copy: array[int], params: Sequence[torch.Tensor],
+                 grads: Sequence[torch.Tensor]) -> Parts:
         """Returns them where they are now. The addresses and plain parameters are those of all."""
         if not self.has_all:
             p, copy = array("Q", compress(p, self.mask)), array("Q", compress(copy, self.mask))

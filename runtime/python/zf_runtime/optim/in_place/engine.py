@@ -29,7 +29,7 @@ class InPlaceEngine:
 
     memory_note = ""
 
-    def __init__(self, optimizer: Any, decoupled: bool):
+    def __init__(self, optimizer: torch.optim.Optimizer, decoupled: bool):
         """decoupled: how weight decay acts in a param_group that does not say it."""
         self._reference = weakref.ref(optimizer)
         self._decoupled = decoupled
@@ -39,7 +39,7 @@ class InPlaceEngine:
         self._given: dict[str, Any] = {}
 
     @property
-    def _optimizer(self) -> Any:
+    def _optimizer(self) -> torch.optim.Optimizer:
         return self._reference()
 
     @property
@@ -128,7 +128,7 @@ class InPlaceEngine:
     def begin_load(self) -> None:
         pass
 
-    def take(self, optimizer: Any, state_dict: dict[str, Any]) -> None:
+    def take(self, optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
         self._given = state_dict
 
     def loaded(self) -> None:

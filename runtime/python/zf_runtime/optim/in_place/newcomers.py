@@ -26,7 +26,7 @@ _place = attrgetter("is_cpu", "layout")
 _FLAGS = ("amsgrad", "capturable", "differentiable")
 
 
-def taken(index: list[int], group_of: list[int], params: list[Any], groups: list[dict[str, Any]], state: Any,
+def taken(index: list[int], group_of: list[int], params: list[torch.Tensor], groups: list[dict[str, Any]], state: Any,
           counts: Counts) -> Parts | None:
     """Gives these parameters their states, and returns their parts. Returns None, and has done nothing, if it cannot
     take one of them. It takes a parameter without a state

@@ -6,7 +6,6 @@ import contextlib
 import functools
 from array import array
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from ...native import local_calls
 FEW = 16  # with fewer tensors, data_ptr() for each is as fast
 
 
-def pointers(tensors: Sequence[Any]) -> array[int]:
+def pointers(tensors: Sequence[torch.Tensor]) -> array[int]:
     """Returns the addresses of plain tensors."""
     function = _where_is() if len(tensors) >= FEW else None
     if function is None:

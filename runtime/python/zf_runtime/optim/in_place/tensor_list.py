@@ -167,7 +167,7 @@ class TensorList:
             for state, count in zip(new.values(), self.counts.add(values)):
                 state["step"] = count
 
-    def _state_of(self, param: Any, group: dict[str, Any], states: Any) -> dict[str, Any]:
+    def _state_of(self, param: torch.Tensor, group: dict[str, Any], states: Any) -> dict[str, Any]:
         """Returns a parameter's state, with zeros for moments that are missing, and fp32 for 16-bit parameters."""
         state: dict[str, Any] = states[param]
         half = has_master(param, group)
@@ -196,12 +196,12 @@ class TensorList:
         return self._counted(param, state)
 
     @staticmethod
-    def _counted(param: Any, state: dict[str, Any]) -> dict[str, Any]:
+    def _counted(param: torch.Tensor, state: dict[str, Any]) -> dict[str, Any]:
         if state.get("step") is None:  # of a capturable or differentiable step
             state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
         return state
 
-    def _take(self, index: int, number: int, param: Any, state: dict[str, Any], group: dict[str, Any],
+    def _take(self, index: int, number: int, param: torch.Tensor, state: dict[str, Any], group: dict[str, Any],
               parts: Parts) -> tuple[str, bool]:
         """Adds a parameter to the parts. Returns why not, or "", and whether it is a regular one."""
         for flag in ("amsgrad", "capturable", "differentiable"):
@@ -242,7 +242,7 @@ class TensorList:
         return slot if slot >= 0 and self.counts.home(slot) == place else -1
 
 
-def _is_regular(param: Any, tensors: list[Any], moments: list[Any]) -> bool:
+def _is_regular(param: torch.Tensor, tensors: list[Any], moments: list[Any]) -> bool:
     """Returns whether these can be looked at in columns: the tensors themselves, or their shards, with equal strides.
     tensors: what _plain_and_laid() has returned."""
     p, g, m, v = tensors[:4]
@@ -251,7 +251,7 @@ def _is_regular(param: Any, tensors: list[Any], moments: list[Any]) -> bool:
             and bool(p.is_contiguous() or all(t.stride() == p.stride() for t in (g, m, v))))
 
 
-def _plain_and_laid(param: Any, moments: list[Any]) -> tuple[str, list[Any]]:
+def _plain_and_laid(param: torch.Tensor, moments: list[Any]) -> tuple[str, list[Any]]:
     """Returns the parameter, its gradient and its moments as the engine takes them, with "", or why it does not."""
     reason, tensors = plain_tensors(param, placed(param.grad, param), moments)
     if reason:

@@ -53,7 +53,7 @@ def first_here(param: torch.Tensor, number: int | None) -> int:
     return first
 
 
-def placed_as(param: Any, local: torch.Tensor) -> torch.Tensor:
+def placed_as(param: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
     """Returns a tensor over the same memory that is sharded as a parameter is."""
     if not is_sharded(param):
         return local.detach()

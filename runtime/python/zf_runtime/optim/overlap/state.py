@@ -29,7 +29,7 @@ class Stated:
     """The part of an engine that serves `state`: it is edited, copied, saved and loaded."""
 
     opened: Opened | None
-    _optimizer: Any
+    _optimizer: torch.optim.Optimizer
     _require: Callable[[], Opened]
     _open: Callable[[Wanted], None]
     _finish: Callable[[], None]
@@ -78,7 +78,7 @@ class Stated:
         self._require()
         self._finish()
 
-    def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+    def take(self, optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
         loaded = take_apart(optimizer, state_dict)
         self._given = state_dict
         return loaded
@@ -198,7 +198,7 @@ def warn_of_other_numbers(places: Iterable[Place], entries: dict[torch.Tensor, A
             return
 
 
-def take_apart(optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any]:
+def take_apart(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
     """Keeps the states of a state_dict for us, after a check that they can be loaded. torch would move them to the
     device of their parameters."""
     for group in state_dict["param_groups"]:

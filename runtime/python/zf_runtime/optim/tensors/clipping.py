@@ -42,7 +42,7 @@ def norm_in_place(params: Iterable[torch.Tensor]) -> float:
     return total(reading.square for reading in HostStream().read(gradients, norm=True))
 
 
-def _norm_over_ranks(gradients: list[Any]) -> float:
+def _norm_over_ranks(gradients: list[torch.Tensor]) -> float:
     """Returns the norm of DTensors as torch.nn.utils.clip_grad_norm_() finds it. All ranks must call it. Raises ZfError
     if some are plain tensors, which torch refuses, too."""
     if not all(map(is_sharded, gradients)):

@@ -14,14 +14,14 @@ KEPT = (torch.float32, torch.bfloat16, torch.int16)  # of moments, masters and l
 TYPES = {torch.float32: abi.F32, torch.bfloat16: abi.BF16, torch.float16: abi.F16}
 
 
-def refuse_device(param: Any) -> None:
+def refuse_device(param: torch.Tensor) -> None:
     """Raises ZfError for a parameter on a GPU."""
     if param.device.type not in ("cpu", "meta"):
         raise ZfError(f"a parameter is on {param.device}, and this optimizer steps parameters on the CPU, in place: "
                       "use torch.optim.AdamW(fused=True) for it, or a zf_runtime.AdamW that is made with it")
 
 
-def refuse_sparse(param: Any) -> None:
+def refuse_sparse(param: torch.Tensor) -> None:
     """Raises ZfError if the parameter has a sparse gradient."""
     if param.grad.layout is not torch.strided:
         raise ZfError(f"a parameter of shape {list(param.shape)} has a sparse gradient, which Adam does not support: "
@@ -37,14 +37,14 @@ def local_of(tensor: Any) -> Any:
     return _arrived(tensor._local_tensor) if is_sharded(tensor) else tensor
 
 
-def placed(grad: Any, param: Any) -> Any:
+def placed(grad: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
     """Returns the gradient where the parameter is. The norms of tensor-parallel models have Partial gradients."""
     if is_sharded(param) and is_sharded(grad) and grad.placements != param.placements:
         return grad.redistribute(placements=param.placements)
     return grad
 
 
-def plain_tensors(param: Any, grad: Any, moments: list[Any]) -> tuple[str, list[Any]]:
+def plain_tensors(param: torch.Tensor, grad: torch.Tensor, moments: list[Any]) -> tuple[str, list[Any]]:
     """Returns why these are no plain tensors, or "", and the tensors, or the local shards of DTensors."""
     tensors = [param, grad, *moments]
     if is_sharded(param):
@@ -68,7 +68,7 @@ def _inherits_all(cls: Any) -> bool:
     return len(functions) == 2 and bool(cls.__torch_dispatch__ == torch.Tensor.__torch_dispatch__)
 
 
-def _arrived(local: Any) -> Any:
+def _arrived(local: torch.Tensor) -> torch.Tensor:
     """Returns a local shard after the collective that makes it."""
     return local.wait() if type(local).__name__ == "AsyncCollectiveTensor" else local
 
@@ -107,7 +107,7 @@ def have_memory(tensors: Sequence[Any]) -> bool:
     return all(t.data_ptr() != 0 and t.data_ptr() % t.element_size() == 0 for t in tensors)
 
 
-def laid_as(param: Any, tensor: Any) -> Any:
+def laid_as(param: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """Returns a tensor with its elements in memory in the order of a parameter's: itself, or a copy. It stays as it is
     if the parameter has gaps."""
     if (tensor.shape != param.shape or not param.layout is tensor.layout is torch.strided
@@ -121,14 +121,14 @@ def _lie_alike(one: Any, other: Any) -> bool:
     return bool(one.is_contiguous() and other.is_contiguous()) or _strides(one) == _strides(other)
 
 
-def _strides(tensor: Any) -> list[int]:
+def _strides(tensor: torch.Tensor) -> list[int]:
     """Returns the strides that say where elements are: none where there is one element, or none at all."""
     if tensor.numel() == 0:
         return []
     return [stride for stride, length in zip(tensor.stride(), tensor.shape) if length > 1]
 
 
-def _dense(tensor: Any) -> bool:
+def _dense(tensor: torch.Tensor) -> bool:
     """Returns whether the elements fill a range of memory, each once."""
     wanted = 1
     for stride, length in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):

@@ -87,7 +87,7 @@ def master_of(param: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
     return torch.where(joined.isnan(), param.detach().to(torch.float32), joined)
 
 
-def numbers(param: Any, number: int) -> tuple[int, Ranges]:
+def numbers(param: torch.Tensor, number: int) -> tuple[int, Ranges]:
     """Returns the number of the first element that is here, for a parameter that begins with this number, and
     the ranges behind it that do not follow on in the whole: those of a shard along another dimension than the
     first. Positions count in the shard."""
@@ -104,7 +104,7 @@ def numbers(param: Any, number: int) -> tuple[int, Ranges]:
     return number + runs[0][1], tuple((position, number + first) for position, first in runs[1:])
 
 
-def _shard_offsets(param: Any) -> tuple[int, ...]:
+def _shard_offsets(param: torch.Tensor) -> tuple[int, ...]:
     """Returns where the shard of a DTensor begins, in each dimension."""
     try:
         from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
