@@ -65,7 +65,7 @@ class AtomicFile {
   [[noreturn]] void fail_rename(int error) const;
   /// Copies the file without a name to one that has a name, and goes on with that one.
   void move_to_named_file();
-  /// Names the file that has no name. Returns whether other writers see that it is locked.
+  /// Links the unnamed file where the next writer finds it. Returns whether other writers see its lock.
   bool give_stable_name();
   /// Gives the file a name that no other writer touches. Throws Error(runtime_error) if another writer has
   /// taken its former name.

@@ -39,7 +39,7 @@ std::string stepper_in_words(const FitJob& job) {
   return "";
 }
 
-/// Returns why the job has not the extras that it names.
+/// Returns why an extra does not go with this job; nothing if all do.
 std::optional<std::string> why_no_such_extra(const FitJob& job) {
   const bool is_zero =
       job.stage > 0 && (job.stepper == StepMethod::deepspeed_offload || is_ours(job.stepper));

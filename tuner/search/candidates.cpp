@@ -91,10 +91,10 @@ class SplitProposer {
     return shapes;
   }
 
-  /// Returns a size below the smallest of its family that ties with the best split, where a smaller pool may
-  /// be better although its forecast is not: without training, since training gets the other cores; and in
-  /// mode wait, where its step may be faster, because threads cost time. There the first one tells. (No
-  /// machine of `regret` gains by that: threads cost too little there.)
+  /// Returns the pool halfway between the smallest of its family that ties with the best split and the next
+  /// smaller one. The forecast does not see what a smaller pool gains in two cases: without training, which
+  /// would get the other cores; and in mode wait, where threads cost time. (No machine of `regret` gains by
+  /// that: threads cost too little there.)
   std::optional<SplitShape> smaller_tie() const {
     const bool waits = families_.schedule().mode == Mode::wait;
     if (!waits && safest_->training_ns > 0) return std::nullopt;

@@ -164,7 +164,7 @@ _last: _Last | None = None
 
 
 def _last_here() -> _Last | None:
-    """Returns the last bind() if it was this process that it bound, and no other call has done so since."""
+    """Returns the last binding, if this process made it and ZF_BINDING has not changed since."""
     if _last is None or _last.pid != os.getpid() or _last.line != os.environ.get("ZF_BINDING"):
         return None
     return _last

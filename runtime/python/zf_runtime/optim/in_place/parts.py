@@ -54,8 +54,7 @@ class Parts:
         return parts
 
     def elsewhere(self, p: array[int], g: array[int], copy: array[int]) -> Parts:
-        """Returns the same parts at other addresses. All other lists are those of these parts, and so is what follows
-        from them."""
+        """Returns a copy with other addresses. It shares all other lists, and the values that were kept."""
         parts = object.__new__(Parts)
         parts.__dict__.update(self.__dict__)
         parts.p, parts.g, parts.copy = p, g, copy

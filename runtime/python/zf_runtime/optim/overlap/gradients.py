@@ -44,7 +44,7 @@ class Copied:
         return self.version is not None and self.place.gradient is not self.gradient
 
     def is_of(self, gradient: torch.Tensor, buffer: int) -> bool:
-        """Returns whether it is a copy of this gradient, which the program has not openly written since."""
+        """Returns whether this is a copy of the gradient, and the version of the gradient has not changed."""
         if self.version is None:
             return self.buffer == buffer
         return (self.gradient is gradient and self.pointer == gradient.data_ptr() and self.buffer == buffer
@@ -113,7 +113,7 @@ class Gradients:
         return [place for place in pending if place.param.grad is not None]
 
     def reduced(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], wants_norm: bool) -> None:
-        """Is called when DDP has averaged what the parameters of these places get as their gradients."""
+        """Copies the gradients of these places, which DDP has averaged."""
         with self._arriving:
             if not self.is_early:
                 return

@@ -20,7 +20,7 @@ Kind = tuple[torch.Size, torch.dtype, torch.device]
 
 
 def kind(param: torch.Tensor) -> Kind:
-    """Returns what a digest does not tell."""
+    """Returns shape, type and device. A digest covers only the values."""
     return param.shape, param.dtype, param.device
 
 
