@@ -8,18 +8,12 @@
 namespace zf {
 namespace {
 
-CpuSet cpus_of_package(const Topology& topology, int package) {
+/// Returns the CPUs of the cores that lie in `place`: a package, or a NUMA node.
+template <class Member, class Id>
+CpuSet cpus_of(const Topology& topology, Member Core::*member, Id place) {
   CpuSet cpus;
   for (const Core& core : topology.cores) {
-    if (core.package == package) cpus |= core.cpus;
-  }
-  return cpus;
-}
-
-CpuSet cpus_of_node(const Topology& topology, Node node) {
-  CpuSet cpus;
-  for (const Core& core : topology.cores) {
-    if (core.node == node) cpus |= core.cpus;
+    if (core.*member == place) cpus |= core.cpus;
   }
   return cpus;
 }
@@ -40,10 +34,10 @@ struct Place {
 
 Place place_of(const Topology& topology, const CpuSet& allowed, const Preference& preference) {
   CpuSet near = preference.cpus & allowed;
-  if (near.empty() && preference.near) near = cpus_of_node(topology, *preference.near) & allowed;
+  if (near.empty() && preference.near) near = cpus_of(topology, &Core::node, *preference.near) & allowed;
   if (!near.empty()) return {near};
   const auto package = preferred_package(topology, preference);
-  return {package ? cpus_of_package(topology, *package) & allowed : CpuSet(), package.has_value()};
+  return {package ? cpus_of(topology, &Core::package, *package) & allowed : CpuSet(), package.has_value()};
 }
 
 /// Returns for each rank the domains of the packages that its place has domains of.
