@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -89,6 +90,7 @@ class Trainer {
     group.copy_type = ZF_BF16;
     group.grad_buffers = 1;
     check(zf_open(&options, &group, 1, &handle_));
+    fill_gradients();
   }
   ~Trainer() {
     zf_close(handle_);
@@ -125,6 +127,15 @@ class Trainer {
   void export_state() { check(zf_export_state(handle_, path_.c_str())); }
 
  private:
+  /// Lets steps write no zeros: those go to memory twice as fast (50 GB/s, not 23, on an AMD EPYC).
+  void fill_gradients() {
+    void* array = nullptr;
+    std::size_t bytes = 0;
+    check(zf_buffer(handle_, 0, ZF_GRADS_0, &array, &bytes));
+    const std::span<float> values(static_cast<float*>(array), bytes / sizeof(float));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1e-3F * static_cast<float>(1 + i % 251);
+  }
+
   const Job& job_;
   const std::string path_;
   zf_runtime* handle_ = nullptr;
