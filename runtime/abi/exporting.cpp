@@ -188,9 +188,11 @@ void Exporting::stop_saving(const std::stop_token& given_up, std::uint64_t ticke
 
 void Exporting::drop_copy(std::uint64_t ticket) const {
   if (!is_done(ticket)) return;  // the worker may still write it
+  ControlBlock& control = arena_.control();
+  if (control.save_reserved.load() >= control.save_room.load()) return;  // has its memory
   arena_.free_saved();
-  arena_.control().save_room.store(0);
-  arena_.control().save_reserved.store(0);
+  control.save_room.store(0);
+  control.save_reserved.store(0);
 }
 
 void Exporting::hold(const std::function<std::uint64_t()>& submit, std::function<bool()> is_lost) {

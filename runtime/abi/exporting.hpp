@@ -71,7 +71,7 @@ class Exporting {
   /// Returns whether there is less room than the whole copy needs. Then steps wait for the file.
   bool goes_in_rounds() const;
   /// Gives the save up for the worker, if it is not done, and waits until the worker writes no more of it.
-  /// Then frees the copy, so that the next one takes only what there is.
+  /// Then frees a copy that has not got all its memory, so that the next one takes only what there is.
   void stop_saving(const std::stop_token& given_up, std::uint64_t ticket,
                    const std::function<bool()>& is_lost) const;
   void drop_copy(std::uint64_t ticket) const;

@@ -293,6 +293,13 @@ static void the_room_is_there_from_the_open_on(const char* room) {
   EXPECT(zf_export_begin(handle, path), ZF_OK);
   EXPECT(zf_export_wait(handle, -1), ZF_OK);
   CHECK(arena_blocks() - before == with);
+  writes_fail = 1; /* a file that fails takes none of it */
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_ERROR_SYSTEM);
+  writes_fail = 0;
+  CHECK(arena_blocks() - before == with);
+  EXPECT(zf_export_begin(handle, path), ZF_OK);
+  EXPECT(zf_export_wait(handle, -1), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
   CHECK(unsetenv("ZF_EXPORT_MIB") == 0);
 
