@@ -51,11 +51,14 @@ std::uint64_t most_room_for_saving(std::uint64_t image_bytes, const Environment&
   return (mib ? std::min(units, static_cast<std::uint64_t>(mib->value)) : units) * kImageUnit;
 }
 
+void check_saved_area(const Arena& arena) {
+  if (arena.has_saved_area()) return;
+  throw AbiError(ZF_ERROR_SYSTEM, "`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena",
+                 format_text("raise it, or {}", kNeedsNoRoom));
+}
+
 std::uint64_t room_for_saving(const Arena& arena, const Allowed& allowed, std::uint64_t most) {
-  if (!arena.has_saved_area()) {
-    throw AbiError(ZF_ERROR_SYSTEM, "`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena",
-                   format_text("raise it, or {}", kNeedsNoRoom));
-  }
+  check_saved_area(arena);
   const std::uint64_t least = std::min(most, kLeastRoom);
   const std::uint64_t left = free_memory(allowed);
   const std::uint64_t fits =

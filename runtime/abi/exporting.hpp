@@ -22,6 +22,9 @@ namespace zf {
 /// says. Throws Error(usage) if that is malformed.
 std::uint64_t most_room_for_saving(std::uint64_t image_bytes, const Environment& environment);
 
+/// Throws AbiError(ZF_ERROR_SYSTEM) if limits of this process leave no room for a copy of the arena.
+void check_saved_area(const Arena& arena);
+
 /// Returns how many bytes a copy of the state may take beside the arena: `most`, or what memory has room
 /// for, which is at least what the last copy took. Throws AbiError(ZF_ERROR_SYSTEM) if that is too little to
 /// copy anything.

@@ -94,12 +94,14 @@ ArenaLayout layout_of(const std::vector<zf_group>& groups, const zf_options& opt
   return arena_layout(shapes, threads, options.note_bytes);
 }
 
-/// save_room: bytes for the copy of exports, which the worker gets before it is ready.
+/// save_room: bytes for the copy of exports, which the worker gets before it is ready. Throws
+/// AbiError(ZF_ERROR_SYSTEM) if there is no room for it.
 Arena make_arena(const ArenaLayout& layout, std::uint64_t save_room, const Allowed& allowed) {
   await_freed();  // the memory of a handle that was closed just now
   check_memory(layout.bytes + save_room, allowed);
   Arena arena = Arena::create(layout);
-  if (arena.has_saved_area()) arena.control().save_room = save_room;
+  if (save_room != 0) check_saved_area(arena);
+  arena.control().save_room = save_room;
   return arena;
 }
 

@@ -613,6 +613,14 @@ static void limits_refuse_the_copy_alone(void) {
   expect_error("`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena");
   EXPECT(zf_export_state(handle, path), ZF_OK);
   EXPECT(zf_close(handle), ZF_OK);
+  zf_options options = ZF_OPTIONS_INIT;
+  zf_group group = ZF_GROUP_INIT;
+  zf_runtime* other = NULL;
+  options.plan_path = write_plan(PLAN_SPLIT, NULL);
+  options.export_room = 1;
+  group.elements = 2500;
+  EXPECT(zf_open(&options, &group, 1, &other), ZF_ERROR_SYSTEM);
+  expect_error("`ulimit -f` or `ulimit -v` leaves no room for a copy of the arena");
 }
 
 int main(void) {
