@@ -108,15 +108,32 @@ class Kept(unittest.TestCase):
             self.assertEqual(said["severity"], "severe")
             self.assertIn(why, said["what"])
 
-    def test_doctor_asks_all_keepers_at_once(self):
-        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    @contextlib.contextmanager
+    def silent_keepers(self, folder):
+        with contextlib.ExitStack() as stack:
             for rank in range(8):  # one after the other would take 40 s
                 keeper = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
                 keeper.bind(f"{folder}/run7.{rank}")
                 keeper.listen()
+            yield
+
+    def test_doctor_asks_all_keepers_at_once(self):
+        with tempfile.TemporaryDirectory() as folder, self.silent_keepers(folder):
             said = self.doctor(ZF_KEEP_FOLDER=folder)
             self.assertEqual([found["what"].split(" does not")[0] for found in said],
                              [f"the process that keeps run7, rank {rank}" for rank in range(8)])
+
+    def test_keepers_that_do_not_answer_hide_no_others(self):
+        trainer = self.trainer("run8", 0)
+        with self.silent_keepers(FOLDER):
+            done = subprocess.run([BINARY, "kept"], env=self.environment(), capture_output=True, text=True, timeout=30,
+                                  check=False)
+        self.assertRegex(done.stdout, rf"^run8, rank 0: step 3, \d+ bytes, in use by process {trainer.pid}\n$")
+        self.assertEqual(done.returncode, RUNTIME_ERROR)
+        self.assertIn("no answer from what keeps run7, rank 0; run7, rank 1;", " ".join(done.stderr.split()))
+        self.kill(trainer)
+        self.tune("--drop", "run7")
+        self.tune("--drop", "run8")
 
     def test_a_keeper_that_dies_while_it_is_asked_has_died(self):
         os.mkdir(FOLDER, 0o700)

@@ -49,18 +49,27 @@ std::string json_of(const KeptRank& kept) {
       kept.answer.trainer == 0 ? std::to_string(kept.answer.left_ms / 1000) : "null");
 }
 
+/// Prints what is kept. Then throws if a keeper has not answered.
 void print_list(const std::filesystem::path& folder, Format format) {
+  const KeptHere here = look_for_kept(folder);
   std::string text;
   std::string json;
-  for (const KeepName& name : kept_names(folder)) {
-    const auto kept = ask_keeper(folder, name, KeepRequest::status);
-    if (!kept) continue;
-    text += text_of(*kept);
-    json += (json.empty() ? "\n  " : ",\n  ") + json_of(*kept);
+  for (const KeptRank& kept : here.ranks) {
+    text += text_of(kept);
+    json += (json.empty() ? "\n  " : ",\n  ") + json_of(kept);
   }
-  if (format == Format::json) return print_stdout("[{}{}]\n", json, json.empty() ? "" : "\n");
-  if (text.empty()) text = format_text("nothing is kept in {}\n", folder.string());
-  print_stdout("{}", wrapped(text, list_columns(STDOUT_FILENO)));
+  if (format == Format::json) {
+    print_stdout("[{}{}]\n", json, json.empty() ? "" : "\n");
+  } else if (!text.empty()) {
+    print_stdout("{}", wrapped(text, list_columns(STDOUT_FILENO)));
+  } else if (here.silent.empty()) {
+    print_stdout("nothing is kept in {}\n", folder.string());
+  }
+  if (here.silent.empty()) return;
+  std::string names;
+  for (const KeepName& name : here.silent) names += (names.empty() ? "" : "; ") + print(name);
+  throw Error(Exit::runtime_error, format_text("zf-tune kept: no answer from what keeps {}", names),
+              "the process may be stopped: end it, and what it keeps (ps -C zf-optimizer shows it)");
 }
 
 /// Frees one arena. Returns once its socket is gone.
