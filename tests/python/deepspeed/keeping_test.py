@@ -77,6 +77,19 @@ class Keeping(unittest.TestCase):
             keeping._step_scheduler(engine, keeping._Noted(*pickle.loads(found.pop())).lr_kwargs or {})
         self.assertEqual(found, [{}, {"epoch": 3}, {}])
 
+    def test_what_cannot_be_pickled_is_refused_in_one_line(self):
+        engine = engine_without_zero()
+        for given in ({"epoch": lambda: 3}, {"epoch": sys}):
+            with self.subTest(**given), self.assertRaisesRegex(zf_runtime.ZfError, "^with keep= .*lr_kwargs.*pickle"):
+                engine._zf_lr_kwargs = given
+                keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
+
+    def test_a_pipeline_is_refused_before_anything_is_opened(self):
+        pipeline = type("PipelineEngine", (), {})
+        for kind in (pipeline, type("Mine", (pipeline,), {})):
+            with self.assertRaisesRegex(zf_runtime.ZfError, "not tried with DeepSpeed's pipelines"):
+                keeping.resuming(lambda engine: self.fail("it has begun"))(kind())
+
     def test_what_was_not_tried_is_refused(self):
         expert = types.SimpleNamespace(allreduce=False)
         for fact in ({"zenflow": True}, {"has_moe_layers": True}, {"model_parallel_group": object()},

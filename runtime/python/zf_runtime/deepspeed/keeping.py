@@ -129,6 +129,8 @@ def resuming(init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(init)
     def init_and_resume(engine: Any, *args: Any, **keywords: Any) -> None:
+        if any(kind.__name__ == "PipelineEngine" for kind in type(engine).__mro__):
+            raise ZfError("keep= and ZF_KEEP were not tried with DeepSpeed's pipelines: leave them out")
         init(engine, *args, **keywords)
         _resume(engine)
 
@@ -216,7 +218,11 @@ def _noted_of(its: Callable[[], Any], arena: FlatArena) -> bytes:
     note = bytes(memoryview(engine.note))  # bytes() alone makes zeros of a number
     noted = _Noted(counters, scaler, zero.optimizer.ds_opt_adam.powers(zero.optimizer.opt_id),
                    None if scheduler is None else scheduler.state_dict(), groups, note, engine._zf_lr_kwargs)
-    packed = pickle.dumps(tuple(noted))
+    try:
+        packed = pickle.dumps(tuple(noted))
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise ZfError("with keep= the scheduler's state and lr_kwargs of engine.step() are noted, and pickle refuses "
+                      f"them: {error}") from error
     if len(packed) > arena.note_bytes:
         raise ZfError(f"engine.note and the scheduler's state have {len(packed)} bytes, and there is room for "
                       f"{arena.note_bytes}: raise note_bytes of install()")
