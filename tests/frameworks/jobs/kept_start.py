@@ -1,7 +1,7 @@
 """Measures how long a new trainer takes from its start to the end of its first step, with what is kept, and with a
-checkpoint from the page cache and from the disk: kept_start.py PARAMETERS FOLDER ROUNDS. Says per trainer {"way": ...,
-"seconds": ..., "of imports": ...}, both since the start of its process. FOLDER gets a checkpoint of 12 bytes a
-parameter. ZF_PLAN names the plan."""
+checkpoint from the page cache and from the disk: kept_start.py PARAMETERS FOLDER ROUNDS [STATE]. Says per trainer
+{"way": ..., "seconds": ..., "of imports": ...}, both since the start of its process. FOLDER gets the checkpoint: 12
+bytes a parameter, or less with a STATE, with which weights are bf16. ZF_PLAN names the plan."""
 
 import os
 import pathlib
@@ -12,15 +12,16 @@ import time
 WIDTH = 2048
 
 
-def train(way: str, parameters: int, path: pathlib.Path):
+def train(way: str, parameters: int, path: pathlib.Path, state: str = "fp32"):
     import report
     import torch
     import zf_runtime
 
     imported = time.time()
-    model = torch.nn.Sequential(*(torch.nn.utils.skip_init(torch.nn.Linear, WIDTH, WIDTH, bias=False)
+    dtype = torch.float32 if state == "fp32" else torch.bfloat16
+    model = torch.nn.Sequential(*(torch.nn.utils.skip_init(torch.nn.Linear, WIDTH, WIDTH, bias=False, dtype=dtype)
                                   for _ in range(parameters // WIDTH**2)))
-    optimizer = zf_runtime.AdamW(model.parameters(), overlap="exact",
+    optimizer = zf_runtime.AdamW(model.parameters(), overlap="exact", state=state,
                                  keep="start" if way in ("kept", "leave") else None)
     if way == "leave":
         for param in model.parameters():
@@ -31,7 +32,7 @@ def train(way: str, parameters: int, path: pathlib.Path):
         saved = torch.load(path, mmap=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-    model(torch.ones(1, WIDTH)).square().mean().backward()
+    model(torch.ones(1, WIDTH, dtype=dtype)).square().mean().backward()
     optimizer.step()
     optimizer.synchronize()
     ended, began = time.time(), float(os.environ["BEGAN"])
@@ -57,11 +58,11 @@ def main():
                     else:
                         while file.read(1 << 24):
                             pass
-            subprocess.run([sys.executable, __file__, way, str(parameters), str(path)], check=True,
+            subprocess.run([sys.executable, __file__, way, str(parameters), str(path), *sys.argv[4:]], check=True,
                            env={**os.environ, "BEGAN": str(time.time())})
 
 
 if sys.argv[1].isdigit():
     main()
 else:
-    train(sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3]))
+    train(sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3]), *sys.argv[4:])
