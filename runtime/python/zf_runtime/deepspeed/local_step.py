@@ -17,12 +17,14 @@ from ..binding import moved_threads
 from ..errors import ZfError
 from ..native import abi, local_calls
 from ..native.scalars import Scalars, fp32, need_finite
-from ..optim.tensors.eligibility import TYPES, have_memory
+from ..optim.tensors.eligibility import TYPES
 
 _F32 = 4  # bytes
+_TYPES = abi.F32 << 32  # in the last word of zf_tensor
 _MOST_COPIED = 64 << 20  # bytes of gradients that are copied and not stepped yet
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]  #: parameter, gradient and both moments
+Places = tuple[int, int, int, int]  #: their addresses
 
 
 def engine() -> str:
@@ -47,9 +49,15 @@ def refusal(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor, ex
         if not tensor.is_contiguous():
             return ("parameters or moments with strides of their own: it steps a copy of those, and they stay as they "
                     "are. Use contiguous ones")
-    if not have_memory(tensors):
+    if places_of(tensors) is None:
         return "parameters, gradients or moments at addresses that are no multiple of an element's size"
     return ""
+
+
+def places_of(tensors: Tensors) -> Places | None:
+    """Returns where fp32 tensors are, or None if one has no memory, or lies at an odd place."""
+    p, g, m, v = places = tuple(map(torch.Tensor.data_ptr, tensors))
+    return places if p and g and m and v and not (p | g | m | v) % _F32 else None
 
 
 def _need_what_deepspeed_steps(params: torch.Tensor, grads: torch.Tensor, exp_avg: torch.Tensor,
@@ -235,25 +243,29 @@ class OptimizerState:
         """Goes on behind a call of another process, which has made these powers."""
         self.last, self.own_powers = Call(powers.step, powers.betas, self._adamw, self._last.told[2], powers), None
 
-    def next(self, step: int, betas: tuple[float, float], settings: Settings, last: Call | None = None) -> Call:
+    def next(self, step: int, betas: tuple[float, float], settings: tuple[float, float, float, bool],
+             last: Call | None = None) -> Call:
         """Returns the call that comes next, after this last one. It is that again for another tensor of the same
         group."""
         last = last or (self._collected.calls[-1] if self._collected.calls else self.last)
         if last.told == (step, betas, settings):
             return last
-        return Call(step, betas, self._adamw, settings, last.powers.after(step, betas))
+        return Call(step, betas, self._adamw, Settings(*settings), last.powers.after(step, betas))
 
-    def collect(self, call: Call, tensors: Tensors) -> None:
-        """Takes tensors that refusal() has taken: flush() steps them. It is called here if copies take much memory."""
-        params, grads, exp_avg, exp_avg_sq = tensors
-        grads, collected = grads.contiguous(), self._collected  # as DeepSpeed's operator reads them
-        call.scalars  # noqa: B018  raises here what is wrong with the settings
+    def collect(self, call: Call, tensors: Tensors, places: Places) -> None:
+        """Takes tensors that refusal() has taken, and that are at these places: flush() steps them. It is called here
+        if copies take much memory."""
+        (p, g, m, v), collected = places, self._collected
         if not collected.calls or collected.calls[-1] is not call:
+            call.scalars  # noqa: B018  raises here what is wrong with the settings
             collected.calls.append(call)
-        collected.held.append((tensors, grads))
-        collected.copied += 0 if grads is tensors[1] else grads.nbytes
-        collected.words.extend((params.data_ptr(), grads.data_ptr(), exp_avg.data_ptr(), exp_avg_sq.data_ptr(), 0,
-                                params.numel(), 0, len(collected.calls) - 1 | abi.F32 << 32))
+        collected.held.append(tensors)
+        if not tensors[1].is_contiguous():  # DeepSpeed's operator copies it, too
+            grads = tensors[1].contiguous()
+            collected.held.append(grads)
+            collected.copied += grads.nbytes
+            g = grads.data_ptr()
+        collected.words.extend((p, g, m, v, 0, tensors[0].numel(), 0, len(collected.calls) - 1 | _TYPES))
         if collected.copied > _MOST_COPIED:
             self.flush()
 

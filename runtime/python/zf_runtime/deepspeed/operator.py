@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
 import torch
 
 from ..errors import ZfError
-from ..optim.tensors.eligibility import guards, have_memory
+from ..optim.tensors.eligibility import guards
 from . import local_step
 from .messages import say_once
 
@@ -79,8 +79,9 @@ class CpuAdamOperator:
         if outside and self._keep is not None:
             raise ZfError(f"keep={self._keep!r}, and a DeepSpeedCPUAdam outside ZeRO's partitions steps in place: that "
                           "memory is the job's own, and ends with it. Leave keep out")
-        if outside and self._steps_in_place(tensors):
-            state.collect(call, tensors)
+        places = self._places(tensors) if outside else None
+        if places is not None:
+            state.collect(call, tensors, places)
             if self._collecting != optimizer_id:
                 state.flush()
             return 0
@@ -106,8 +107,8 @@ class CpuAdamOperator:
     @staticmethod
     def _call(state: local_step.OptimizerState, step: int, betas: tuple[float, float], lr: float, eps: float,
               weight_decay: float, bias_correction: bool, last: local_step.Call | None = None) -> local_step.Call:
-        settings = local_step.Settings(float(lr), float(eps), float(weight_decay), bool(bias_correction))
-        return state.next(step, (float(betas[0]), float(betas[1])), settings, last)
+        return state.next(step, (float(betas[0]), float(betas[1])),
+                          (float(lr), float(eps), float(weight_decay), bool(bias_correction)), last)
 
     def powers(self, optimizer_id: int) -> local_step.Powers:
         """Returns the powers of beta after the last call."""
@@ -171,19 +172,20 @@ class CpuAdamOperator:
 
         return call_own
 
-    def _steps_in_place(self, tensors: local_step.Tensors) -> bool:
-        """Returns whether the local engine steps these tensors. Says in one line who steps, once."""
+    def _places(self, tensors: local_step.Tensors) -> local_step.Places | None:
+        """Returns where these tensors are if the local engine steps them, else None. Says in one line who steps,
+        once."""
         if self._uses_own:
-            return False
+            return None
         shape = tensors[0].shape
         taken = self._taken.get(shape)
-        if taken is not None and taken(*tensors) and have_memory(tensors):
-            reason = ""
-        elif not (reason := local_step.refusal(*tensors)):
+        if taken is None or not taken(*tensors) or (places := local_step.places_of(tensors)) is None:
+            if reason := local_step.refusal(*tensors):
+                say_once(f"DeepSpeed's own operator steps {reason}")
+                return None
             self._taken.update((shape, check) for check in guards(tensors))
-        if reason:
-            say_once(f"DeepSpeed's own operator steps {reason}")
-        return not reason and (self._is_open or self._open_engine())
+            places = local_step.places_of(tensors)
+        return places if self._is_open or self._open_engine() else None
 
     def _open_engine(self) -> bool:
         """Opens the local engine, and returns whether it can be opened. If not, DeepSpeed's own operator steps."""
@@ -218,6 +220,8 @@ class CpuAdamOperator:
 
 def _whole(step: Any) -> int:
     """Returns the number of a step, which may come as a tensor. Raises ZfError if it is none."""
+    if type(step) is int and step >= 0:
+        return step
     try:
         number = int(step)
     except (ValueError, OverflowError):  # nan, infinite
