@@ -60,8 +60,8 @@ COMPARISONS = {
     "fsdp": Together((0.93, 0.93), {"OMP_NUM_THREADS": "1"}, ranks=2),
     "fsdp-foreach": Together((0.40, 0.40), {"OMP_NUM_THREADS": "1"}, ranks=2),
     "processes": fused_or_ours(),
-    # DeepSpeedCPUAdam by hand in place ÷ its own operator. With ZF_TUNE=off, install() does nothing.
-    "deepspeed": Together((None, None), {"ZF_TUNE": "on"}),
+    # DeepSpeedCPUAdam by hand in place ÷ torch's fused one. With ZF_TUNE=off, install() does nothing.
+    **{name: Together((None, None), {"ZF_TUNE": "on"}) for name in ("deepspeed", "deepspeed-gpt", "deepspeed-tiny")},
     # a step in backward ÷ torch's fused one after it
     "backward": Together((None, None)),
     # formats of the state

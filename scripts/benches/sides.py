@@ -206,25 +206,37 @@ def fsdp(other: str) -> Sides:
     return two(work, sides["ours"][1].step, sides["other"][1].step)
 
 
-def deepspeed() -> Sides:
-    """DeepSpeedCPUAdam by hand, 50M parameters: the same bits after each block."""
+def deepspeed(sizes) -> Sides:
+    """DeepSpeedCPUAdam by hand, with our step and with DeepSpeed's own operator, and our AdamW, on tensors of the same
+    sizes. Both of DeepSpeedCPUAdam have the same bits after each block."""
+    import zf_runtime
     import zf_runtime.deepspeed
     from deepspeed.ops.adam import DeepSpeedCPUAdam
 
-    def made():
+    def made(make):
         torch.manual_seed(1)
-        params = tensors([500_000] * fewer(100))
-        return params, DeepSpeedCPUAdam(params, lr=1e-3, weight_decay=0.01)
+        params = tensors(sizes)
+        return params, make(params, lr=1e-3, weight_decay=0.01)
 
-    other_params, other = made()
+    own_params, own = made(DeepSpeedCPUAdam)
     zf_runtime.deepspeed.install()
-    params, ours = made()
+    params, by_hand = made(DeepSpeedCPUAdam)
+    (_, ours), (_, fused) = made(zf_runtime.AdamW), made(functools.partial(torch.optim.AdamW, fused=True))
 
     def check():
-        assert all(map(torch.equal, params, other_params)), "the bits differ"
+        assert all(map(torch.equal, params, own_params)), "the bits differ"
 
     square = torch.randn(512, 512)
-    return two(lambda name: square @ square, ours.step, other.step, check)
+    return Sides(lambda name: square @ square,
+                 {"by hand": by_hand.step, "DeepSpeed": own.step, "AdamW": ours.step, "fused": fused.step}, "fused",
+                 check)
+
+
+def sizes_of_gpt() -> list[int]:
+    """Returns the sizes of the parameters of gpt()."""
+    from gpt import Gpt
+
+    return [param.numel() for param in Gpt(512, fewer(6), 128).parameters()]
 
 
 def formats() -> Sides:
@@ -306,8 +318,9 @@ def peers() -> Sides:
 JOBS = {"loop": loop, "passive": loop, "iteration": loop, "large": lambda: plain(100, 1_280_000),
         "many": lambda: plain(400, 65536), "tiny": lambda: plain(2000, 1000), "one-each": one_each,
         "half": lambda: half(False), "half-plain": lambda: half(True), "fsdp": lambda: fsdp("fused"),
-        "fsdp-foreach": lambda: fsdp("foreach"), "deepspeed": deepspeed, "formats": formats, "peers": peers,
-        "backward": gpt}
+        "fsdp-foreach": lambda: fsdp("foreach"), "deepspeed": lambda: deepspeed([500_000] * fewer(100)),
+        "deepspeed-gpt": lambda: deepspeed(sizes_of_gpt()), "deepspeed-tiny": lambda: deepspeed([1000] * fewer(2000)),
+        "formats": formats, "peers": peers, "backward": gpt}
 
 
 def serve(job: str) -> None:
