@@ -24,7 +24,7 @@ from deepspeed_case import (
     parameters,
     steps,
 )
-from zf_runtime.deepspeed import local_step, operator
+from zf_runtime.deepspeed import local_step, messages, operator, steady
 from zf_runtime.native import local_calls
 
 SEQUENCES = int(os.environ.get("ZF_SEQUENCES", "60"))
@@ -296,6 +296,77 @@ class Together(Case):
         self.assertEqual([torch.equal(*both) for both in zip(before, params)], [False, True, True])
 
 
+def of_first(change):
+    """Returns a change of the first parameter's state."""
+    return lambda params, optimizer: change(optimizer.state[params[0]])
+
+
+# What a program may do between two steps.
+CHANGES = {
+    "nothing": lambda params, optimizer: None,
+    "a moment is replaced": of_first(lambda state: state.update(exp_avg=state["exp_avg"] * 2)),
+    "a moment is written": of_first(lambda state: state["exp_avg_sq"].mul_(2)),
+    "a count is set": of_first(lambda state: state.update(step=9)),
+    "a count is a tensor": of_first(lambda state: state.update(step=torch.tensor(3.0))),
+    "a state is replaced": lambda params, optimizer: optimizer.state.update(
+        {params[1]: {name: torch.clone(value) if name != "step" else value
+                     for name, value in optimizer.state[params[1]].items()}}),
+    "a state is gone": lambda params, optimizer: optimizer.state.pop(params[1]),
+    "a state has one entry more": of_first(lambda state: state.update(more=1)),
+    "storage moves": lambda params, optimizer: setattr(params[0], "data", params[0].data.clone()),
+    "a rate": lambda params, optimizer: optimizer.param_groups[1].update(lr=3e-3),
+    "betas": lambda params, optimizer: optimizer.param_groups[0].update(betas=(0.8, 0.99)),
+    "a parameter less": lambda params, optimizer: optimizer.param_groups[0]["params"].pop(),
+    "a parameter is frozen": lambda params, optimizer: params[1].requires_grad_(False),
+    "a group more": lambda params, optimizer: optimizer.add_param_group({"params": parameters((32,), seed=8)}),
+}
+
+
+class Steady(Case):
+    """From the second step on, tensors of the same kinds are stepped without DeepSpeed's loop."""
+
+    def make_groups(self):
+        params = parameters()
+        return params, self.make([{"params": params[:2], "lr": 1e-2}, {"params": params[2:], "weight_decay": 0.1}])
+
+    def test_no_call_for_each_tensor(self):
+        zf_runtime.deepspeed.install()
+        params, optimizer = self.make_groups()
+        steps(params, optimizer, [1])
+        with mock.patch.object(operator.CpuAdamOperator, "adam_update", side_effect=AssertionError):
+            steps(params, optimizer, range(2, 6))
+        params[2].grad = None
+        with mock.patch.object(operator.CpuAdamOperator, "adam_update") as update:
+            optimizer.step()
+        self.assertEqual(update.call_count, len(params) - 1)
+
+    def test_what_changes_between_steps_counts(self):
+        for name, change in CHANGES.items():
+            with self.subTest(name):
+                messages.say_once.cache_clear()
+                self.same_bits(lambda change=change: self.changed(change))
+
+    def changed(self, change):
+        """Steps three times after a change, and once without a gradient, where another one has strides of its own."""
+        params, optimizer = self.make_groups()
+        steps(params, optimizer, range(1, 4))
+        change(params, optimizer)
+        steps(params, optimizer, range(4, 7))
+        give_gradients(params, 7)
+        wide = torch.randn(64, 2, generator=torch.Generator().manual_seed(1))
+        params[1].grad, params[2].grad = None, wide[:, 0]
+        optimizer.step()
+        return everything(params, optimizer)
+
+    def test_a_step_that_does_more_keeps_its_loop(self):
+        def more(optimizer):
+            for group in optimizer.param_groups:
+                optimizer.ds_opt_adam.adam_update(*group["params"])
+
+        self.assertFalse(steady.is_known(more))
+        self.assertTrue(steady.is_known(DeepSpeedCPUAdam.step))
+
+
 class AnySequence(Case):
     """Calls of the operator itself: (optimizer, step, settings, type of its tensors)."""
 
@@ -475,8 +546,8 @@ class Interrupted(Case):
         """An exception at each line of the operator, in one step of two parameters. What follows is what DeepSpeed
         computes if the exception came ahead of its operator or behind it, ahead of the step, or if it left out both
         parameters: those of a step are stepped together."""
-        files = {module.__file__ for module in (operator, local_step, local_calls)}
-        for step in self.STEPS:
+        files = {module.__file__ for module in (operator, steady, local_step, local_calls)}
+        for step, loop in itertools.product(self.STEPS, (False, True)):
             zf_runtime.deepspeed.uninstall()
             wanted = {(param, where): self.trained(self.with_own(param, where), step)
                       for param in (0, 1) for where in ("ahead", "behind")}
@@ -484,14 +555,16 @@ class Interrupted(Case):
             wanted["both counted"] = self.trained(self.without_operator, step)
             zf_runtime.deepspeed.install()
             seen, line, done = set(), 0, False
+            looks = mock.patch.object(operator, "_LOOKS", 0 if loop else 8)
             while not done:
-                got, done = self.traced(lambda code: code.co_filename in files, line, step)
+                with looks:
+                    got, done = self.traced(lambda code: code.co_filename in files, line, step)
                 found = {at for at, value in wanted.items() if value == got}
                 self.assertTrue(found or done, f"step {step}, line {line}")
                 seen |= found
                 line += 1
             self.assertGreater(line, 40)
-            self.assertEqual(seen, set(wanted))
+            self.assertEqual(seen, set(wanted) if loop or step == 1 else {"none", "both counted", (1, "behind")})
 
     def test_while_the_engine_steps_counts_as_a_step(self):
         """A signal that arrives then is handled when the engine returns."""

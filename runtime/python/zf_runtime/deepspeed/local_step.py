@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from array import array
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -18,6 +18,9 @@ from ..errors import ZfError
 from ..native import abi, local_calls
 from ..native.scalars import Scalars, fp32, need_finite
 from ..optim.tensors.eligibility import TYPES
+
+if TYPE_CHECKING:
+    from .steady import Steady
 
 _F32 = 4  # bytes
 _TYPES = abi.F32 << 32  # in the last word of zf_tensor
@@ -225,6 +228,8 @@ class OptimizerState:
         self._collected = Collected()
         self._written = Written(self._collected.words)
         self._stepped = ctypes.c_float()  # the engine counts here: no exception parts a step from its count
+        self.steady: Steady | None = None  #: what does the next step at once
+        self.looks = 0  #: for that
 
     @property
     def last(self) -> Call:
@@ -268,6 +273,10 @@ class OptimizerState:
         collected.words.extend((p, g, m, v, 0, tensors[0].numel(), 0, len(collected.calls) - 1 | _TYPES))
         if collected.copied > _MOST_COPIED:
             self.flush()
+
+    def take(self, collected: Collected) -> None:
+        """Takes all tensors of a step: flush() steps them."""
+        self._collected = collected
 
     def flush(self) -> None:
         """Lets the local engine step what was collected, in one call: so an exception leaves all of it stepped or

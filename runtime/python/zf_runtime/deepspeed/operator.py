@@ -10,7 +10,7 @@ import torch
 
 from ..errors import ZfError
 from ..optim.tensors.eligibility import guards
-from . import local_step
+from . import local_step, steady
 from .messages import say_once
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # How the names of all functions of DeepSpeed's operator begin that ours does not have.
 OWN_FUNCTIONS = ("adam_", "zenflow_adam_")
+
+_LOOKS = 8  # for steady tensors, of an optimizer where they are others again and again
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -139,6 +141,41 @@ class CpuAdamOperator:
         finally:
             self._collecting = outer  # also if an exception came ahead of the same line above
 
+    def at_once(self, optimizer: Any) -> bool:
+        """Does a step of an optimizer, if its tensors are of the kinds that the last one found. If not, it returns
+        False, and has done nothing."""
+        state = self._states.get(optimizer.opt_id)
+        if (state is None or state.steady is None or self._uses_own or not self._is_open or self.arena is not None
+                or self._collecting is not None or "adam_update" in self.__dict__):
+            return False
+        numbers: list[int] = []
+        collected, tensors = state.steady.collected(optimizer, numbers), state.steady
+        if collected is None:
+            state.steady = None
+            return False
+        state.drop()
+        try:
+            groups = [group for group in optimizer.param_groups if group["params"]]
+            collected.calls = list(self.expected(optimizer.opt_id, zip(numbers, groups)))
+            for call in collected.calls:
+                call.scalars  # noqa: B018  raises here what is wrong with the settings
+        except Exception:  # the loop raises it, behind the parameters before
+            return False
+
+        def count_and_take() -> None:
+            tensors.count()
+            state.take(collected)
+
+        self.together(optimizer.opt_id, count_and_take)
+        return True
+
+    def look(self, optimizer: Any) -> None:
+        """Looks whether at_once() can do the next step, after one that it has not done."""
+        state = self._states.get(optimizer.opt_id)
+        if state is not None and self._is_open and self.arena is None and state.looks < _LOOKS:
+            state.looks += 1
+            state.steady = steady.found(optimizer)
+
     def use_own(self) -> None:
         """Lets DeepSpeed's own operator step everything that does not lie in the arena."""
         self._uses_own = True
@@ -254,14 +291,21 @@ def with_one_call(step: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a step of DeepSpeedCPUAdam's in which the local engine is called once. Torch's hooks are behind it.
     step: hooked."""
     inner = step.__wrapped__  # type: ignore[attr-defined]
+    is_known = steady.is_known(inner)
 
     @_without_dynamo
     @functools.wraps(inner)
     def step_with_one_call(optimizer: Any, *args: Any, **keywords: Any) -> Any:
         whole = functools.partial(inner, optimizer, *args, **keywords)
-        if not isinstance(optimizer.ds_opt_adam, CpuAdamOperator):
+        operator = optimizer.ds_opt_adam
+        if not isinstance(operator, CpuAdamOperator):
             return whole()
-        return optimizer.ds_opt_adam.together(optimizer.opt_id, whole)
+        if is_known and not args and not keywords and operator.at_once(optimizer):
+            return None
+        done = operator.together(optimizer.opt_id, whole)
+        if is_known:
+            operator.look(optimizer)
+        return done
 
     hooked: Any = torch.optim.Optimizer.profile_hook_step(step_with_one_call)
     hooked.hooked = True

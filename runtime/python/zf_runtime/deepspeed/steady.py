@@ -1,0 +1,110 @@
+"""Does a step of DeepSpeedCPUAdam at once, if its tensors are of the kinds that the last step found. DeepSpeed's own
+loop calls the operator for each tensor."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import Any, Callable
+
+import torch
+
+from ..errors import ZfError
+from ..native import abi
+from ..optim.in_place.columns import Form, same
+from ..optim.in_place.pointers import pointers
+from . import local_step
+
+_F32, _WORDS = 4, 8  # bytes; of zf_tensor
+_NAMES = ["step", "exp_avg", "exp_avg_sq"]
+# What DeepSpeedCPUAdam.step() of 0.19.6 and 0.19.8 names. One that names anything else may do something else.
+_KNOWN = frozenset(("torch", "enable_grad", "device", "enumerate", "param_groups", "grad", "state", "len",
+                    "fp32_optimizer_states", "float", "dtype", "zeros_like", "data", "ds_opt_adam", "adam_update",
+                    "opt_id"))
+
+
+def is_known(step: Callable[..., Any]) -> bool:
+    """Returns whether this step() does what is done here."""
+    code = getattr(inspect.unwrap(step), "__code__", None)
+    return code is not None and frozenset(code.co_names) == _KNOWN
+
+
+def found(optimizer: Any) -> Steady | None:
+    """Returns the tensors of an optimizer that has stepped, or None if the local engine does not take them all."""
+    params, states = _params_of(optimizer), list(optimizer.state.values())
+    if not params or not same(optimizer.state, params) or set(map(type, states)) != {dict} or _names(states) != _NAMES:
+        return None
+    tensors = _tensors_of(params, states)
+    if not all(map(_is_taken, zip(*(tensors[at::4] for at in range(4))))):
+        return None
+    return Steady(params, states, Form(tensors))
+
+
+def _params_of(optimizer: Any) -> list[Any]:
+    return [param for group in optimizer.param_groups for param in group["params"]]
+
+
+def _tensors_of(params: list[Any], states: list[dict[str, Any]]) -> list[Any]:
+    """Returns parameter, gradient and both moments of each."""
+    return list(chain.from_iterable((param, param.grad, state["exp_avg"], state["exp_avg_sq"])
+                                    for param, state in zip(params, states)))
+
+
+def _names(states: Sequence[dict[str, Any]]) -> list[str]:
+    """Returns the keys that all states have, or nothing if these differ."""
+    names = list(chain.from_iterable(states))
+    return _NAMES if names == _NAMES * len(states) else []
+
+
+def _is_taken(tensors: local_step.Tensors) -> bool:
+    try:
+        return (tensors[1] is not None and tensors[0].numel() > 0 and not local_step.refusal(*tensors)
+                and tensors[1].is_contiguous())
+    except ZfError:
+        return False
+
+
+class Steady:
+    """All tensors of an optimizer, which the local engine takes."""
+
+    def __init__(self, params: list[Any], states: list[dict[str, Any]], form: Form):
+        self._params, self._states, self._form = params, states, form
+        self._words = array("Q", bytes(8 * _WORDS * len(params)))
+        self._words[5::_WORDS] = array("Q", map(torch.Tensor.numel, params))
+
+    def collected(self, optimizer: Any, numbers: list[int]) -> local_step.Collected | None:
+        """Returns what a step takes, without its calls, and adds the number of each group's step to `numbers`. Returns
+        None if anything is of another kind than before."""
+        if (not same(_params_of(optimizer), self._params) or not same(optimizer.state, self._params)
+                or not same(optimizer.state.values(), self._states) or _names(self._states) != _NAMES):
+            return None
+        tensors, counts = _tensors_of(self._params, self._states), list(map(itemgetter("step"), self._states))
+        if set(map(type, counts)) != {int}:
+            return None
+        places = pointers(tensors) if self._form.plain(tensors) is not None else array("Q", [0])
+        if not all(places) or functools.reduce(operator.or_, places) % _F32:
+            return None
+        kinds = array("Q")
+        for group in filter(None, map(itemgetter("params"), optimizer.param_groups)):
+            of_group = counts[len(kinds):len(kinds) + len(group)]
+            if of_group.count(of_group[0]) != len(group) or of_group[0] < 0:
+                return None
+            kinds.extend(repeat(len(numbers) | abi.F32 << 32, len(group)))
+            numbers.append(of_group[0] + 1)
+        found = local_step.Collected()
+        found.held, found.words = tensors, self._words[:]
+        for at in range(4):
+            found.words[at::_WORDS] = places[at::4]
+        found.words[7::_WORDS] = kinds
+        return found
+
+    def count(self) -> None:
+        """Raises the count of each state. No exception can come in between."""
+        more = [state["step"] + 1 for state in self._states]
+        deque(map(dict.__setitem__, self._states, repeat("step"), more), maxlen=0)
