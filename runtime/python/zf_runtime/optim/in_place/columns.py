@@ -1,7 +1,7 @@
 """Looks at the regular parameters of an optimizer in columns.
 
-A native op of torch's stable ABI over lists of tensors was tried: 4.8 us for a parameter, where this takes 0.9 (torch
-2.13, AMD EPYC)."""
+A look at a parameter takes 1.5 us within a step, at a DTensor 2.8. A native op of torch's stable ABI over lists of
+tensors was tried: 4.8 us for a parameter (torch 2.13, AMD EPYC)."""
 
 from __future__ import annotations
 
