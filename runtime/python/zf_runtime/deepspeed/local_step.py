@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 from array import array
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,9 +18,6 @@ from ..errors import ZfError
 from ..native import abi, local_calls
 from ..native.scalars import Scalars, fp32, need_finite
 from ..optim.tensors.eligibility import TYPES
-
-if TYPE_CHECKING:
-    from .steady import Steady
 
 _F32 = 4  # bytes
 _TYPES = abi.F32 << 32  # in the last word of zf_tensor
@@ -228,8 +225,6 @@ class OptimizerState:
         self._collected = Collected()
         self._written = Written(self._collected.words)
         self._stepped = ctypes.c_float()  # the engine counts here: no exception parts a step from its count
-        self.steady: Steady | None = None  #: what does the next step at once
-        self.looks = 0  #: for that
 
     @property
     def last(self) -> Call:

@@ -46,6 +46,8 @@ class CpuAdamOperator:
         self._load = load
         self._compiled: Any = None
         self._states: dict[int, local_step.OptimizerState] = {}
+        self._steady: dict[int, steady.Steady] = {}  # the optimizers of which the next step may be done at once
+        self._looks: dict[int, int] = {}  # for these
         self._uses_own = False
         self._is_open = False  # the local engine
         self._taken: dict[torch.Size, Callable[..., bool]] = {}  # what finds tensors of these shapes to be as before
@@ -54,12 +56,14 @@ class CpuAdamOperator:
 
     def create_adam(self, optimizer_id: int, *settings: Any) -> int:
         self._states[optimizer_id] = local_step.OptimizerState(settings)
+        self._looks[optimizer_id] = 0
         if self._compiled is not None:
             self._compiled.create_adam(optimizer_id, *settings)
         return 0
 
     def destroy_adam(self, optimizer_id: int) -> int:
-        self._states.pop(optimizer_id, None)
+        for known in (self._states, self._steady, self._looks):
+            known.pop(optimizer_id, None)
         if self._compiled is not None:
             self._compiled.destroy_adam(optimizer_id)
         return 0
@@ -144,14 +148,14 @@ class CpuAdamOperator:
     def at_once(self, optimizer: Any) -> bool:
         """Does a step of an optimizer, if its tensors are of the kinds that the last one found. If not, it returns
         False, and has done nothing."""
-        state = self._states.get(optimizer.opt_id)
-        if (state is None or state.steady is None or self._uses_own or not self._is_open or self.arena is not None
+        state, tensors = self._states.get(optimizer.opt_id), self._steady.get(optimizer.opt_id)
+        if (state is None or tensors is None or self._uses_own or not self._is_open or self.arena is not None
                 or self._collecting is not None or "adam_update" in self.__dict__):
             return False
         numbers: list[int] = []
-        collected, tensors = state.steady.collected(optimizer, numbers), state.steady
+        collected = tensors.collected(optimizer, numbers)
         if collected is None:
-            state.steady = None
+            del self._steady[optimizer.opt_id]
             return False
         state.drop()
         try:
@@ -171,10 +175,12 @@ class CpuAdamOperator:
 
     def look(self, optimizer: Any) -> None:
         """Looks whether at_once() can do the next step, after one that it has not done."""
-        state = self._states.get(optimizer.opt_id)
-        if state is not None and self._is_open and self.arena is None and state.looks < _LOOKS:
-            state.looks += 1
-            state.steady = steady.found(optimizer)
+        number = optimizer.opt_id
+        if self._is_open and self.arena is None and self._looks.get(number, _LOOKS) < _LOOKS:
+            self._looks[number] += 1
+            self._steady.pop(number, None)
+            if (tensors := steady.found(optimizer)) is not None:
+                self._steady[number] = tensors
 
     def use_own(self) -> None:
         """Lets DeepSpeed's own operator step everything that does not lie in the arena."""
