@@ -43,7 +43,7 @@ PYTHON_USERS = {
     "in_place": {"frameworks.inplace", "frameworks.backward"},
     "backward": {"frameworks.backward"},
     "overlap": {"frameworks.overlap"},
-    "optim": {"frameworks.example", "frameworks.torch_page"},
+    "optim": {"frameworks.example", "frameworks.kept", "frameworks.overlap", "frameworks.torch_page"},
     "deepspeed": {"frameworks.deepspeed", "frameworks.exact_stage_3", "frameworks.kept", "frameworks.package"},
 }
 

@@ -33,6 +33,8 @@ class Reached(unittest.TestCase):
         self.assertEqual(reached.labels_of(["runtime/python/zf_runtime/optim/overlap/turn.py"]) & {
             "python", "frameworks.overlap", "frameworks.deepspeed", "frameworks.record", "homes"},
             {"python", "frameworks.overlap", "frameworks.deepspeed"})
+        self.assertLessEqual({"frameworks.overlap", "frameworks.kept"},
+                             reached.labels_of(["runtime/python/zf_runtime/optim/saving.py"]))
 
     def test_each_file_of_tests_of_frameworks_is_reached_by_a_source(self):
         sources = [*SOURCE.glob("runtime/**/*.cpp"), *SOURCE.glob("tuner/**/*.cpp"), *SOURCE.glob("runtime/**/*.py")]
