@@ -135,6 +135,14 @@ class Kept(unittest.TestCase):
         self.tune("--drop", "run7")
         self.tune("--drop", "run8")
 
+    def test_a_folder_that_is_open_to_others_is_not_called_empty(self):
+        trainer = self.trainer("run7", 0)
+        os.chmod(FOLDER, 0o755)
+        self.assertIn("has mode 755; it must be yours alone", self.tune(code=USAGE))
+        os.chmod(FOLDER, 0o700)
+        self.kill(trainer)
+        self.tune("--drop", "run7")
+
     def test_a_keeper_that_dies_while_it_is_asked_has_died(self):
         os.mkdir(FOLDER, 0o700)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as keeper:

@@ -52,6 +52,9 @@ std::string json_of(const KeptRank& kept) {
 /// Prints what is kept. Then throws if a keeper has not answered.
 void print_list(const std::filesystem::path& folder, Format format) {
   const KeptHere here = look_for_kept(folder);
+  if (!here.fault.empty())
+    throw Error(Exit::usage, "zf-tune kept: " + here.fault,
+                "set ZF_KEEP_FOLDER to the folder of the trainers");
   std::string text;
   std::string json;
   for (const KeptRank& kept : here.ranks) {
