@@ -140,7 +140,8 @@ typedef struct zf_options {
   uint64_t note_bytes; /* the size of zf_submit_args.note; 0: there is none. Needs keep. At most 2^30 */
   int32_t export_room; /* 1: zf_open gets the memory for the copy of zf_export_begin (or as much as
                           ZF_EXPORT_MIB says), unless the arena was kept; 0: the first export does, and a step
-                          that comes before it is there waits for it */
+                          that comes before it is there waits for it. With 1, zf_open returns
+                          ZF_ERROR_SYSTEM if `ulimit -f` or `-v` leaves no room for the copy */
   int32_t reserved_3;  /* 0 */
 } zf_options;
 
