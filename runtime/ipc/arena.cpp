@@ -283,16 +283,21 @@ bool Arena::keep_from_children() noexcept {
 }
 
 bool Arena::free_saved() const noexcept {
-  for (std::size_t at = bytes_; at < mapped_bytes_; at += kFreedBytes) {
-    const auto bytes = static_cast<off_t>(std::min(kFreedBytes, mapped_bytes_ - at));
-    int result = 0;
-    do {
-      result =
-          fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at), bytes);
-    } while (result != 0 && errno == EINTR);
-    if (result != 0) return false;
+  for (std::size_t at = 0; at < saved_bytes();) {
+    const std::size_t begin = std::exchange(at, free_saved_part(at));
+    if (at == begin) return false;
   }
   return true;
+}
+
+std::size_t Arena::free_saved_part(std::size_t at) const noexcept {
+  const std::size_t bytes = std::min(kFreedBytes, saved_bytes() - at);
+  int result = 0;
+  do {
+    result = fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(bytes_ + at),
+                       static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? at + bytes : at;
 }
 
 bool is_saved(const Arena& arena, std::size_t group, std::uint64_t end) {

@@ -61,6 +61,9 @@ class Arena {
   }
   /// Takes the pages of the saved area away again. Returns false if the kernel did not. Thread-safe.
   bool free_saved() const noexcept;
+  /// Frees a part of it, which takes milliseconds. Returns where the next one begins; `at` if that fails.
+  std::size_t free_saved_part(std::size_t at) const noexcept;
+  std::size_t saved_bytes() const { return mapped_bytes_ - bytes_; }
 
   /// Gives pages to a range, by the memory policy of the calling thread, and puts them in this process's page
   /// tables. The contents stay. The range is rounded outwards to whole pages. If memory runs out this is an

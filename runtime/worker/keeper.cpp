@@ -52,7 +52,9 @@ class Keeper {
       if (trainer_ && has_ended(*trainer_)) {
         trainer_.reset();
         begin_to_wait();
+        begin_to_free_copy();
       }
+      if (!trainer_ && !has_freed_copy()) free_part_of_copy();
       if (!trainer_ && (is_told_to_end != 0 || now_ns() >= end_ns_)) break;
       if (const auto caller = accept_own(listener_.get())) answer(*caller);
     }
@@ -64,6 +66,21 @@ class Keeper {
   void begin_to_wait() {
     end_ns_ = now_ns() + keep_ns_;
     set_oom_score(1000);
+  }
+
+  /// Begins to free the copy of an export, which no thread writes to a file any more. A worker that still
+  /// copies stops. The room stays as it is, because that worker reads it. The next trainer clears it.
+  void begin_to_free_copy() {
+    arena_.control().save_failed.store(1, std::memory_order_seq_cst);
+    freed_ = 0;
+  }
+
+  bool has_freed_copy() const { return freed_ >= arena_.saved_bytes(); }
+
+  /// Frees a part: callers do not wait for all of it.
+  void free_part_of_copy() {
+    const std::size_t begin = std::exchange(freed_, arena_.free_saved_part(freed_));
+    if (freed_ == begin) freed_ = arena_.saved_bytes();  // it cannot be freed
   }
 
   static void set_oom_score(int score) {
@@ -82,7 +99,8 @@ class Keeper {
     std::array files{pollfd{.fd = listener_.get(), .events = POLLIN, .revents = 0},
                      pollfd{.fd = trainer_ ? trainer_->pidfd.get() : -1, .events = POLLIN, .revents = 0},
                      pollfd{.fd = trainer_ ? trainer_->channel.fd() : -1, .events = POLLIN, .revents = 0}};
-    const Nanoseconds left = std::max<Nanoseconds>(0, end_ns_ - now_ns()) + kMillisecondNs;
+    const Nanoseconds left =
+        has_freed_copy() ? std::max<Nanoseconds>(0, end_ns_ - now_ns()) + kMillisecondNs : 0;
     const timespec limit = {.tv_sec = static_cast<time_t>(left / kSecondNs),
                             .tv_nsec = static_cast<long>(left % kSecondNs)};
     sigset_t none;
@@ -167,6 +185,7 @@ class Keeper {
   FileDescriptor listener_;
   std::optional<Trainer> trainer_;
   Nanoseconds end_ns_ = 0;
+  std::size_t freed_ = arena_.saved_bytes();  ///< of the copy of an export
   bool goes_on_ = true;
 };
 

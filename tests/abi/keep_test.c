@@ -97,6 +97,39 @@ static long oom_score_of(pid_t process) {
   return atol(text);
 }
 
+/* Returns the 512-byte blocks of the arena that a keeper keeps. */
+static long blocks_of(pid_t keeper) {
+  char folder[64];
+  long blocks = -1;
+  snprintf(folder, sizeof folder, "/proc/%d/fd", (int)keeper);
+  for (int fd = 3; fd < 64; ++fd) {
+    char path[96], target[64] = "";
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%d", folder, fd);
+    if (readlink(path, target, sizeof target - 1) > 0 && strncmp(target, "/memfd:zf-arena", 15) == 0 &&
+        stat(path, &status) == 0)
+      blocks = status.st_blocks;
+  }
+  CHECK(blocks > 0);
+  return blocks;
+}
+
+/* The copy of an export is of no use to the next trainer, which needs memory. */
+static void copy_of_an_export_is_not_kept(void) {
+  enum { MIB_BLOCKS = 2048 };
+  trainer_dies("life", 7);
+  const long without = blocks_of(keeper_of("life"));
+  expect_kept_at("life", 7);
+  job.exports = write_file("");
+  trainer_dies("life", 7);
+  const pid_t keeper = keeper_of("life");
+  for (int64_t end = now_ns() + 5000000000; blocks_of(keeper) >= without + MIB_BLOCKS; usleep(1000))
+    CHECK(now_ns() < end);
+  job.exports = NULL;
+  expect_kept_at("life", 7);
+  expect_nothing_kept();
+}
+
 /* A launcher that ends a process group, or all descendants, does not reach the keeper. It waits for nothing
  * else. */
 static void keeper_is_nobodys_and_sleeps(void) {
@@ -455,6 +488,7 @@ int main(void) {
   job.state_format = ZF_STATE_FP32;
   state_outlives_many_trainers();
   closed_handle_keeps_nothing();
+  copy_of_an_export_is_not_kept();
   keeper_is_nobodys_and_sleeps();
   kept_state_ends_in_time();
   terminated_keeper_leaves_nothing();
