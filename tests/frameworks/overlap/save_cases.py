@@ -189,6 +189,16 @@ class Saves(unittest.TestCase):
                 job.optimizer.close()
         self.assertIsNone(job.optimizer._engine.opened)
 
+    def test_a_full_disk_is_named(self):
+        """torch says "unexpected pos 17728 vs 17680" of it."""
+        job = Job("exact").train(0, 1)
+        with unittest.mock.patch("torch.save", side_effect=RuntimeError("unexpected pos")):
+            save = job.optimizer.save_async(self.path)
+            with self.assertRaisesRegex(ZfError, f"{self.path} cannot be written, .*bytes free: .*unexpected pos"):
+                save.wait()
+        self.assertFalse(self.path.exists())
+        job.optimizer.close()
+
     def test_what_is_written_before_the_call_is_in_the_file(self):
         """Also to a parameter without a gradient, behind a step of others that is under way."""
         for mode in ("exact", "late"):

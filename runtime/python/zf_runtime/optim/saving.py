@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -103,12 +104,20 @@ class Save:
     def _write(self, staging: Staging, held: Held | None) -> None:
         try:
             state = staging.finish()
-            whole_file.write_whole_by(self.path, lambda path: torch.save(state, path))
+            whole_file.write_whole_by(self.path, lambda path: self._save(state, path))
         except BaseException as error:  # wait() raises it
             self._failure = error
         finally:
             if held is not None:
                 held.release()  # now: a failure, or a cycle, may keep its tensors
+
+    def _save(self, state: Any, path: str) -> None:
+        try:
+            torch.save(state, path)
+        except RuntimeError as error:  # a full disk: torch names neither the file nor the reason
+            free = shutil.disk_usage(os.path.dirname(self.path)).free
+            raise ZfError(f"{self.path} cannot be written, and its disk has {free} bytes free: make room, or save to "
+                          f"another path ({error})") from error
 
     def done(self) -> bool:
         """Returns whether wait() would return at once."""
