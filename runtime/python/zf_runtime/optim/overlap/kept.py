@@ -31,7 +31,8 @@ def keep_name(keep: str | None, overlap: str) -> str | None:
         return name
     why = ("steps in place: the memory is the job's own, and ends with it" if overlap == "backward" else
            "gives the model parameters that are one step older than what is kept")
-    raise ZfError(f"keep={name!r} with overlap={overlap!r}, which {why}: use overlap=\"exact\" or \"off\"")
+    given = f"ZF_KEEP={name}" if keep is None else f"keep={name!r}"
+    raise ZfError(f"{given} with overlap={overlap!r}, which {why}: use overlap=\"exact\" or \"off\"")
 
 
 def digest_of(kinds: Iterable[Any]) -> bytes:
