@@ -369,6 +369,8 @@ class Keep(case.AdamWTest):
         optimizer = zf_runtime.AdamW(Model().parameters())
         with self.assertRaisesRegex(ZfError, "it needs keep="):
             optimizer.note = b"1"
+        with self.assertRaisesRegex(ZfError, "the note is a str, and must be bytes"):
+            optimizer.note = "1"
 
     def test_a_parameter_that_joins_later_is_refused(self):
         model = Model()

@@ -269,10 +269,14 @@ class AdamW(_OnHost, torch.optim.AdamW):
     @note.setter
     def note(self, note: bytes) -> None:
         room = getattr(self._engine, "note_bytes", 0)
+        try:
+            note = bytes(memoryview(note))
+        except TypeError:
+            raise ZfError(f"the note is a {type(note).__name__}, and must be bytes: use pickle.dumps()") from None
         if len(note) > room:
             raise ZfError(f"the note has {len(note)} bytes, and there is room for {room}: "
                           + ("raise note_bytes of runtime_options=" if room else "it needs keep="))
-        self._engine.note = bytes(note)  # type: ignore[attr-defined]
+        self._engine.note = note  # type: ignore[attr-defined]
 
     @property
     def memory_note(self) -> str:
