@@ -360,6 +360,21 @@ class Steady(Case):
         optimizer.step()
         return everything(params, optimizer)
 
+    def test_without_a_closure_it_may_be_said_that_there_is_none(self):
+        """As accelerate's optimizers do."""
+        zf_runtime.deepspeed.install()
+        params, optimizer = self.make_groups()
+        steps(params, optimizer, [1])
+        with mock.patch.object(operator.CpuAdamOperator, "adam_update", side_effect=AssertionError):
+            optimizer.step(None)
+
+    def test_betas_that_deepspeed_refuses(self):
+        zf_runtime.deepspeed.install()
+        params, optimizer = self.make_groups()
+        steps(params, optimizer, [1])
+        optimizer.param_groups[1]["betas"] = (0.9, 0.99, 0.999)
+        self.assertRaisesRegex(ValueError, "too many values", optimizer.step)
+
     def test_a_step_that_does_more_keeps_its_loop(self):
         def more(optimizer):
             for group in optimizer.param_groups:

@@ -113,7 +113,8 @@ class CpuAdamOperator:
     @staticmethod
     def _call(state: local_step.OptimizerState, step: int, betas: tuple[float, float], lr: float, eps: float,
               weight_decay: float, bias_correction: bool, last: local_step.Call | None = None) -> local_step.Call:
-        return state.next(step, (float(betas[0]), float(betas[1])),
+        beta1, beta2 = betas
+        return state.next(step, (float(beta1), float(beta2)),
                           (float(lr), float(eps), float(weight_decay), bool(bias_correction)), last)
 
     def powers(self, optimizer_id: int) -> local_step.Powers:
@@ -306,7 +307,7 @@ def with_one_call(step: Callable[..., Any]) -> Callable[..., Any]:
         operator = optimizer.ds_opt_adam
         if not isinstance(operator, CpuAdamOperator):
             return whole()
-        if is_known and not args and not keywords and operator.at_once(optimizer):
+        if is_known and args in ((), (None,)) and not keywords and operator.at_once(optimizer):
             return None
         done = operator.together(optimizer.opt_id, whole)
         if is_known:
