@@ -2,6 +2,7 @@
 interrupted. ZF_SEQUENCES=4000 runs that many random sequences of calls."""
 
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -10,6 +11,7 @@ import random
 import sys
 import unittest
 import warnings
+import weakref
 from unittest import mock
 
 import torch
@@ -367,6 +369,20 @@ class Steady(Case):
         steps(params, optimizer, [1])
         with mock.patch.object(operator.CpuAdamOperator, "adam_update", side_effect=AssertionError):
             optimizer.step(None)
+
+    def test_what_the_program_frees_is_free(self):
+        zf_runtime.deepspeed.install()
+        params, optimizer = self.make_groups()
+        steps(params, optimizer, [1, 2])
+        moment, gradient = map(weakref.ref, (optimizer.state[params[0]]["exp_avg"], params[0].grad))
+        optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        optimizer.zero_grad()
+        self.assertEqual((moment(), gradient()), (None, None))
+        param = weakref.ref(params[0])
+        optimizer.state.clear()
+        optimizer.param_groups.clear()
+        del params
+        self.assertIsNone(param())
 
     def test_betas_that_deepspeed_refuses(self):
         zf_runtime.deepspeed.install()

@@ -168,7 +168,7 @@ class CpuAdamOperator:
             return False
 
         def count_and_take() -> None:
-            tensors.count()
+            steady.count(optimizer)
             state.take(collected)
 
         self.together(optimizer.opt_id, count_and_take)

@@ -38,14 +38,15 @@ def is_known(step: Callable[..., Any]) -> bool:
 
 
 def found(optimizer: Any) -> Steady | None:
-    """Returns the tensors of an optimizer that has stepped, or None if the local engine does not take them all."""
+    """Returns the kinds of tensors of an optimizer that has stepped, or None if the local engine does not take them
+    all."""
     params, states = _params_of(optimizer), list(optimizer.state.values())
-    if not params or not same(optimizer.state, params) or set(map(type, states)) != {dict} or _names(states) != _NAMES:
+    if not params or not same(optimizer.state, params) or not _are_plain(states):
         return None
     tensors = _tensors_of(params, states)
     if not all(map(_is_taken, zip(*(tensors[at::4] for at in range(4))))):
         return None
-    return Steady(params, states, Form(tensors))
+    return Steady(Form(tensors), list(map(torch.Tensor.numel, params)))
 
 
 def _params_of(optimizer: Any) -> list[Any]:
@@ -58,10 +59,9 @@ def _tensors_of(params: list[Any], states: list[dict[str, Any]]) -> list[Any]:
                                     for param, state in zip(params, states)))
 
 
-def _names(states: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns the keys that all states have, or nothing if these differ."""
-    names = list(chain.from_iterable(states))
-    return _NAMES if names == _NAMES * len(states) else []
+def _are_plain(states: Sequence[dict[str, Any]]) -> bool:
+    """Returns whether these are dicts with the entries that DeepSpeed makes."""
+    return set(map(type, states)) == {dict} and list(chain.from_iterable(states)) == _NAMES * len(states)
 
 
 def _is_taken(tensors: local_step.Tensors) -> bool:
@@ -73,20 +73,21 @@ def _is_taken(tensors: local_step.Tensors) -> bool:
 
 
 class Steady:
-    """All tensors of an optimizer, which the local engine takes."""
+    """The kinds of all tensors of an optimizer, which the local engine takes. It holds none of them: the program may
+    free them."""
 
-    def __init__(self, params: list[Any], states: list[dict[str, Any]], form: Form):
-        self._params, self._states, self._form = params, states, form
-        self._words = array("Q", bytes(8 * _WORDS * len(params)))
-        self._words[5::_WORDS] = array("Q", map(torch.Tensor.numel, params))
+    def __init__(self, form: Form, sizes: list[int]):
+        self._form = form
+        self._words = array("Q", bytes(8 * _WORDS * len(sizes)))
+        self._words[5::_WORDS] = array("Q", sizes)
 
     def collected(self, optimizer: Any, numbers: list[int]) -> local_step.Collected | None:
         """Returns what a step takes, without its calls, and adds the number of each group's step to `numbers`. Returns
         None if anything is of another kind than before."""
-        if (not same(_params_of(optimizer), self._params) or not same(optimizer.state, self._params)
-                or not same(optimizer.state.values(), self._states) or _names(self._states) != _NAMES):
+        params, states = _params_of(optimizer), list(optimizer.state.values())
+        if not same(optimizer.state, params) or not _are_plain(states):
             return None
-        tensors, counts = _tensors_of(self._params, self._states), list(map(itemgetter("step"), self._states))
+        tensors, counts = _tensors_of(params, states), list(map(itemgetter("step"), states))
         if set(map(type, counts)) != {int}:
             return None
         places = pointers(tensors) if self._form.plain(tensors) is not None else array("Q", [0])
@@ -106,7 +107,9 @@ class Steady:
         found.words[7::_WORDS] = kinds
         return found
 
-    def count(self) -> None:
-        """Raises the count of each state. No exception can come in between."""
-        more = [state["step"] + 1 for state in self._states]
-        deque(map(dict.__setitem__, self._states, repeat("step"), more), maxlen=0)
+
+def count(optimizer: Any) -> None:
+    """Raises the count of each state. No exception can come in between."""
+    states = list(optimizer.state.values())
+    more = [state["step"] + 1 for state in states]
+    deque(map(dict.__setitem__, states, repeat("step"), more), maxlen=0)
