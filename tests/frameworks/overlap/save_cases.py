@@ -7,6 +7,8 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -198,6 +200,15 @@ class Saves(unittest.TestCase):
                 save.wait()
         self.assertFalse(self.path.exists())
         job.optimizer.close()
+
+    def test_a_program_that_ends_without_wait_is_told_of_a_failure(self):
+        ended = subprocess.run([sys.executable, "-c", f"""
+import torch, zf_runtime
+optimizer = zf_runtime.AdamW([torch.nn.Parameter(torch.zeros(9))])
+def save(*given): raise OSError("the disk is full")
+torch.save = save
+optimizer.save_async({str(self.path)!r})"""], stderr=subprocess.PIPE, text=True, check=True, timeout=120)
+        self.assertIn(f"the save to {self.path} has failed: the disk is full. Call wait()", ended.stderr)
 
     def test_what_is_written_before_the_call_is_in_the_file(self):
         """Also to a parameter without a gradient, behind a step of others that is under way."""

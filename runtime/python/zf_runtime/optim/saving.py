@@ -9,6 +9,8 @@ import os
 import shutil
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable
@@ -93,12 +95,30 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
 
+class _Failure:
+    """What a save has failed with, until the program is told."""
+
+    def __init__(self, path: str):
+        self._path = path
+        self.error: BaseException | None = None
+
+    def taken(self) -> BaseException | None:
+        error, self.error = self.error, None
+        return error
+
+    def warn(self) -> None:
+        """Tells a program that ends without a call of wait()."""
+        if (error := self.taken()) is not None:
+            warnings.warn(f"the save to {self._path} has failed: {error}. Call wait(), which raises that", stacklevel=1)
+
+
 class Save:
     """A file that is written beside training."""
 
     def __init__(self, staging: Staging, path: str):
         self.path = path
-        self._failure: BaseException | None = None
+        self._failure = _Failure(path)
+        weakref.finalize(self, self._failure.warn)
         self._thread = _start(staging.held, self._write, staging, staging.held)
 
     def _write(self, staging: Staging, held: Held | None) -> None:
@@ -106,7 +126,7 @@ class Save:
             state = staging.finish()
             whole_file.write_whole_by(self.path, lambda path: self._save(state, path))
         except BaseException as error:  # wait() raises it
-            self._failure = error
+            self._failure.error = error
         finally:
             if held is not None:
                 held.release()  # now: a failure, or a cycle, may keep its tensors
@@ -132,7 +152,7 @@ class Save:
             if left < 0:
                 raise ZfTimeout(f"the save to {self.path} is not done after {timeout} s", "ZF_TIMEOUT")
             self._thread.join(left)  # in pieces: Ctrl-C ends it
-        failure, self._failure = self._failure, None
+        failure = self._failure.taken()
         try:
             if failure is not None:
                 raise failure
