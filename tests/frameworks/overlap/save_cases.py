@@ -16,6 +16,7 @@ import types
 import unittest
 import unittest.mock
 import warnings
+import weakref
 
 import case
 import torch
@@ -209,6 +210,23 @@ def save(*given): raise OSError("the disk is full")
 torch.save = save
 optimizer.save_async({str(self.path)!r})"""], stderr=subprocess.PIPE, text=True, check=True, timeout=120)
         self.assertIn(f"the save to {self.path} has failed: the disk is full. Call wait()", ended.stderr)
+
+    def test_a_failed_save_that_is_dropped_is_told_and_keeps_no_tensor(self):
+        param = torch.nn.Parameter(torch.zeros(9))
+        optimizer = zf_runtime.AdamW([param])
+        written = []
+
+        def save(state, path):
+            written.append(weakref.ref(state["more"]))
+            raise OSError("the disk is full")
+
+        with unittest.mock.patch("torch.save", save), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            optimizer.save_async(self.path, more=torch.ones(9))._thread.join()
+            del optimizer
+            gc.collect()
+        self.assertIn("the disk is full", str([each.message for each in said]))
+        self.assertIsNone(written[0]())
 
     def test_what_is_written_before_the_call_is_in_the_file(self):
         """Also to a parameter without a gradient, behind a step of others that is under way."""

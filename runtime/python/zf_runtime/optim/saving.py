@@ -95,21 +95,15 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
 
-class _Failure:
-    """What a save has failed with, until the program is told."""
+class _Untold:
+    """Why a save has failed, until the program is told. It is text: an exception keeps the tensors of its frames."""
 
-    def __init__(self, path: str):
-        self._path = path
-        self.error: BaseException | None = None
-
-    def taken(self) -> BaseException | None:
-        error, self.error = self.error, None
-        return error
+    text = ""
 
     def warn(self) -> None:
-        """Tells a program that ends without a call of wait()."""
-        if (error := self.taken()) is not None:
-            warnings.warn(f"the save to {self._path} has failed: {error}. Call wait(), which raises that", stacklevel=1)
+        """Tells a program that has dropped the save, or ends, without a call of wait()."""
+        if self.text:
+            warnings.warn(self.text, stacklevel=1)
 
 
 class Save:
@@ -117,8 +111,9 @@ class Save:
 
     def __init__(self, staging: Staging, path: str):
         self.path = path
-        self._failure = _Failure(path)
-        weakref.finalize(self, self._failure.warn)
+        self._failure: BaseException | None = None
+        self._untold = _Untold()
+        weakref.finalize(self, self._untold.warn)
         self._thread = _start(staging.held, self._write, staging, staging.held)
 
     def _write(self, staging: Staging, held: Held | None) -> None:
@@ -126,7 +121,8 @@ class Save:
             state = staging.finish()
             whole_file.write_whole_by(self.path, lambda path: self._save(state, path))
         except BaseException as error:  # wait() raises it
-            self._failure.error = error
+            self._failure = error
+            self._untold.text = f"the save to {self.path} has failed: {error}. Call wait(), which raises that"
         finally:
             if held is not None:
                 held.release()  # now: a failure, or a cycle, may keep its tensors
@@ -152,7 +148,7 @@ class Save:
             if left < 0:
                 raise ZfTimeout(f"the save to {self.path} is not done after {timeout} s", "ZF_TIMEOUT")
             self._thread.join(left)  # in pieces: Ctrl-C ends it
-        failure = self._failure.taken()
+        failure, self._failure, self._untold.text = self._failure, None, ""
         try:
             if failure is not None:
                 raise failure
