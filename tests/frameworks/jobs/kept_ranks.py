@@ -60,3 +60,4 @@ whole = [param.full_tensor() if wrap == "fsdp" else param for param in names["mo
 if rank == 0:
     digest = hashlib.sha256(b"".join(param.detach().numpy().tobytes() for param in whole))
     pathlib.Path(output).write_text(digest.hexdigest())
+torch.distributed.destroy_process_group()  # else a thread of gloo may abort at the exit, and all begin anew
