@@ -45,12 +45,22 @@ void check(const KeepWish& wish, int fd, const ArenaLayout& layout) {
     refuse(wish, "is half overwritten: its trainer died while it read a state into it", how_to_drop(wish));
 }
 
+/// Returns nothing if the keeper has ended: it does so at once if the last trainer has begun no step.
+std::optional<KeepAnswer> ask_unless_ended(const KeepChannel& channel, KeepRequest request, int fd = -1,
+                                           FileDescriptor* arena = nullptr) try {
+  return ask(channel, request, fd, arena);
+} catch (const Error&) {
+  if (channel.is_closed()) return std::nullopt;
+  throw;
+}
+
 /// Throws if the name is kept for other ranks, and not for this one: the job has other ranks now.
 void check_other_ranks(const KeepWish& wish) {
   for (const KeepName& other : kept_names(wish.folder)) {
     if (other.name != wish.name.name || other.rank == wish.name.rank) continue;
     const auto channel = KeepChannel::connect(keep_socket(wish.folder, other));
-    if (!channel || ask(*channel, KeepRequest::status).trainer != 0) continue;
+    const auto kept = channel ? ask_unless_ended(*channel, KeepRequest::status) : std::nullopt;
+    if (!kept || kept->trainer != 0 || kept->step == 0) continue;  // before step 1 all begin anew
     throw AbiError(
         ZF_ERROR_STATE,
         format_text("{} is kept for rank {}, and not for rank {}", other.name, other.rank, wish.name.rank),
@@ -97,10 +107,31 @@ void begin_anew(const Arena& arena) {
   control.save_reserved.store(0, std::memory_order_seq_cst);
 }
 
-/// Asks for the arena in the name of this process. *arena stays invalid if another one has it.
-KeepAnswer ask_to_open(const KeepChannel& channel, FileDescriptor* arena) {
+/// Asks for the arena in the name of this process. *arena stays invalid if another one has it. Returns
+/// nothing if the keeper has ended.
+std::optional<KeepAnswer> ask_to_open(const KeepChannel& channel, FileDescriptor* arena) {
   const FileDescriptor own = open_pidfd(getpid());
-  return ask(channel, KeepRequest::open, own.get(), arena);
+  return ask_unless_ended(channel, KeepRequest::open, own.get(), arena);
+}
+
+/// Makes an arena, starts its keeper, and has it as its first trainer. note: see Keeping::note().
+KeptArena begin_to_keep(const KeepWish& wish, const std::filesystem::path& path,
+                        const std::function<Arena()>& make, std::string note) {
+  const FileDescriptor listener = listen_at(path);
+  try {
+    Arena arena = make();
+    start_keeper(wish, arena, listener);
+    std::optional<KeepChannel> channel = KeepChannel::connect(path);
+    if (!channel || !ask_to_open(*channel, nullptr))
+      throw AbiError(ZF_ERROR_WORKER, "the process that keeps the arena has died");
+    ask(*channel, KeepRequest::take);
+    return {std::move(arena), Keeping(*std::move(channel), false, std::move(note))};
+  } catch (...) {
+    if (const auto started = KeepChannel::connect(path))
+      started->send(KeepMessage{.request = KeepRequest::drop});
+    unlink(path.c_str());
+    throw;
+  }
 }
 
 }  // namespace
@@ -128,36 +159,21 @@ KeptArena open_kept(const KeepWish& wish, const ArenaLayout& layout, const std::
   const KeepLock lock(wish.folder);
   const std::filesystem::path path = keep_socket(wish.folder, wish.name);
   std::optional<KeepChannel> channel = KeepChannel::connect(path);
-  if (!channel) {
-    check_other_ranks(wish);
-    const bool has_died = unlink(path.c_str()) == 0;
-    const FileDescriptor listener = listen_at(path);
-    try {
-      Arena arena = make();
-      start_keeper(wish, arena, listener);
-      channel = KeepChannel::connect(path);
-      if (!channel) throw AbiError(ZF_ERROR_WORKER, "the process that keeps the arena has died");
-      ask_to_open(*channel, nullptr);
-      ask(*channel, KeepRequest::take);
-      return {std::move(arena),
-              Keeping(*std::move(channel), false,
-                      has_died ? format_text("the process that kept {} has died: nothing was kept",
-                                             print(wish.name))
-                               : "")};
-    } catch (...) {
-      channel.reset();  // a keeper hears one caller at a time
-      if (const auto started = KeepChannel::connect(path))
-        started->send(KeepMessage{.request = KeepRequest::drop});
-      unlink(path.c_str());
-      throw;
-    }
-  }
+  const bool was_kept = channel.has_value();
   FileDescriptor fd;
-  const KeepAnswer answer = ask_to_open(*channel, &fd);
-  if (answer.trainer != 0)
-    throw AbiError(ZF_ERROR_BUSY, format_text("{} is in use by process {}", print(wish.name), answer.trainer),
-                   answer.trainer == getpid() ? "close its handle first, or keep this one under another name"
-                                              : "end that process, or keep this one under another name");
+  const std::optional<KeepAnswer> answer = channel ? ask_to_open(*channel, &fd) : std::nullopt;
+  if (!answer) {
+    check_other_ranks(wish);
+    const bool has_died = unlink(path.c_str()) == 0 && !was_kept;
+    return begin_to_keep(
+        wish, path, make,
+        has_died ? format_text("the process that kept {} has died: nothing was kept", print(wish.name)) : "");
+  }
+  if (answer->trainer != 0)
+    throw AbiError(ZF_ERROR_BUSY,
+                   format_text("{} is in use by process {}", print(wish.name), answer->trainer),
+                   answer->trainer == getpid() ? "close its handle first, or keep this one under another name"
+                                               : "end that process, or keep this one under another name");
   if (!fd.valid()) throw AbiError(ZF_ERROR_SYSTEM, "the kept arena did not come", descriptor_hint(EMFILE));
   check(wish, fd.get(), layout);
   ask(*channel, KeepRequest::take);

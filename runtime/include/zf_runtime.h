@@ -199,7 +199,8 @@ typedef struct zf_group {
 /* Keeping. With zf_options.keep a second process holds the arena: it has a session of its own, is no
  * descendant of this one, and uses no CPU. Its socket is in /dev/shm/zf-kept-UID, or in ZF_KEEP_FOLDER, of
  * mode 0700. When this process has ended without zf_close or zf_end, it keeps the arena for keep_s seconds,
- * with an oom_score_adj of 1000: it ends first if memory runs out. The zf_open that gets a kept arena
+ * with an oom_score_adj of 1000: it ends first if memory runs out. If nothing was submitted or prepared, it
+ * frees the arena at once. The zf_open that gets a kept arena
  * finishes each step that was submitted, and takes a speculated one back. Parameters, moments and outputs are
  * then, bit for bit, those after the last zf_submit that published a step; one that was cut short counts as
  * not called. zf_stats.was_kept is 1 then, zf_get_step has the numbers of the steps, and zf_get_note what was

@@ -46,6 +46,12 @@ std::string difference(const Arena& arena, const ArenaLayout& wanted) {
   return "";
 }
 
+bool has_work(const Arena& arena) {
+  const ControlBlock& control = arena.control();
+  return control.prepared.load(std::memory_order_seq_cst) != 0 ||
+         control.submitted.load(std::memory_order_seq_cst) != 0;
+}
+
 std::uint64_t last_begun_step(const Arena& arena) {
   const ControlBlock& control = arena.control();
   std::uint64_t last = 0;

@@ -13,6 +13,9 @@ namespace zf {
 /// not. A sentence without its end.
 std::string difference(const Arena& arena, const ArenaLayout& wanted);
 
+/// Returns whether the trainer has submitted or prepared anything, ever.
+bool has_work(const Arena& arena);
+
 /// Returns the highest number of a group's last step that was begun; 0 if there was none.
 std::uint64_t last_begun_step(const Arena& arena);
 

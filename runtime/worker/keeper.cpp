@@ -51,6 +51,7 @@ class Keeper {
       if (trainer_) hear(*trainer_);  // it may have ended since it spoke
       if (trainer_ && has_ended(*trainer_)) {
         trainer_.reset();
+        if (!has_work(arena_)) break;
         begin_to_wait();
         begin_to_free_copy();
       }
@@ -160,11 +161,12 @@ class Keeper {
     if (asked && asked->request == KeepRequest::close) goes_on_ = false;
   }
 
-  /// Removes the socket, unless it is another keeper's by now.
+  /// Removes the socket, and the folder if nothing is left there.
   void leave() {
+    // First: what does not answer, and has a socket, has died. Nobody else removes it while we listen.
+    if (own_file_ && file_id(path_) == own_file_) unlink(path_.c_str());
     listener_ = FileDescriptor();  // a trainer that holds the lock and asks us gets no answer, and goes on
     const KeepLock lock(folder_);
-    if (own_file_ && file_id(path_) == own_file_) unlink(path_.c_str());
   }
 
   static int read_oom_score() {

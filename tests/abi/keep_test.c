@@ -154,17 +154,45 @@ static void keeper_is_nobodys_and_sleeps(void) {
 static void kept_state_ends_in_time(void) {
   zf_group groups[KEPT_GROUPS];
   zf_options options = keep_options(&job, "short");
-  options.keep_s = 1;
+  options.keep_s = 2;
   keep_groups(&job, groups);
   const pid_t trainer = fork();
   CHECK(trainer >= 0);
   if (trainer == 0) {
     zf_runtime* handle = NULL;
     EXPECT(zf_open(&options, groups, KEPT_GROUPS, &handle), ZF_OK);
+    run_steps(handle, &job, 0, 1);
     _exit(0);
   }
   CHECK(waitpid(trainer, NULL, 0) == trainer);
+  CHECK(keeper_of("short") > 0);
   expect_nothing_kept(); /* it waits for the end */
+}
+
+/* A program that fails before its first step leaves nothing, so its next version may have another layout. */
+static void nothing_is_kept_before_the_first_step(void) {
+  zf_group groups[KEPT_GROUPS];
+  const zf_options options = keep_options(&job, "life");
+  for (int round = 0; round < 20; ++round) {
+    const pid_t trainer = fork();
+    CHECK(trainer >= 0);
+    if (trainer == 0) {
+      zf_runtime* handle = NULL;
+      open_job(&job, "life", &handle);
+      raise(SIGKILL);
+    }
+    CHECK(waitpid(trainer, NULL, 0) == trainer);
+    if (round % 2 == 1) expect_nothing_kept();
+    zf_runtime* handle = NULL;
+    zf_stats stats = ZF_STATS_INIT;
+    keep_groups(&job, groups);
+    groups[1].elements += 1;
+    EXPECT(zf_open(&options, groups, KEPT_GROUPS, &handle), ZF_OK);
+    EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+    CHECK(stats.was_kept == 0 && stats.keep_note[0] == 0);
+    EXPECT(zf_close(handle), ZF_OK);
+  }
+  expect_nothing_kept();
 }
 
 static void terminated_keeper_leaves_nothing(void) {
@@ -491,6 +519,7 @@ int main(void) {
   copy_of_an_export_is_not_kept();
   keeper_is_nobodys_and_sleeps();
   kept_state_ends_in_time();
+  nothing_is_kept_before_the_first_step();
   terminated_keeper_leaves_nothing();
   keeper_is_all_that_must_live();
   other_layouts_are_refused();
