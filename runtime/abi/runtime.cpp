@@ -492,6 +492,7 @@ void Runtime::end() {
     throw;
   }
   end_worker(std::max<Nanoseconds>(0, deadline - now_ns()));
+  arena_.free_logs();  // the other arrays may have views
 }
 
 void Runtime::close() {

@@ -292,12 +292,22 @@ bool Arena::free_saved() const noexcept {
 
 std::size_t Arena::free_saved_part(std::size_t at) const noexcept {
   const std::size_t bytes = std::min(kFreedBytes, saved_bytes() - at);
+  return free_pages({bytes_ + at, bytes}) ? at + bytes : at;
+}
+
+void Arena::free_logs() const noexcept {
+  for (std::size_t i = 0; i < control().group_count; ++i) {
+    if (group(i).log.bytes != 0) free_pages(group(i).log);  // else the pages stay
+  }
+}
+
+bool Arena::free_pages(const ArrayPlace& place) const noexcept {
   int result = 0;
   do {
-    result = fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(bytes_ + at),
-                       static_cast<off_t>(bytes));
+    result = fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                       static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes));
   } while (result != 0 && errno == EINTR);
-  return result == 0 ? at + bytes : at;
+  return result == 0;
 }
 
 bool is_saved(const Arena& arena, std::size_t group, std::uint64_t end) {

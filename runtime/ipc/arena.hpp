@@ -63,6 +63,8 @@ class Arena {
   bool free_saved() const noexcept;
   /// Frees a part of it, which takes milliseconds. Returns where the next one begins; `at` if that fails.
   std::size_t free_saved_part(std::size_t at) const noexcept;
+  /// Takes the pages of the logs of speculated steps away, if the kernel does. No worker may use the arena.
+  void free_logs() const noexcept;
   std::size_t saved_bytes() const { return mapped_bytes_ - bytes_; }
 
   /// Gives pages to a range, by the memory policy of the calling thread, and puts them in this process's page
@@ -93,6 +95,8 @@ class Arena {
   Arena(FileDescriptor fd, std::size_t file_bytes, std::size_t bytes);
   void reserve_chunk(std::uint64_t begin, std::uint64_t bytes) const;
   void read_each_page(std::uint64_t begin, std::uint64_t bytes) const noexcept;
+  /// Returns whether the kernel did.
+  bool free_pages(const ArrayPlace& place) const noexcept;
 
   FileDescriptor fd_;
   std::size_t mapped_bytes_ = 0;  ///< with the saved area

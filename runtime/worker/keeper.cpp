@@ -163,7 +163,7 @@ class Keeper {
 
   /// Removes the socket, and the folder if nothing is left there.
   void leave() {
-    // First: what does not answer, and has a socket, has died. Nobody else removes it while we listen.
+    // First: what does not answer, and has a socket, has died. No other process removes it while we listen.
     if (own_file_ && file_id(path_) == own_file_) unlink(path_.c_str());
     listener_ = FileDescriptor();  // a trainer that holds the lock and asks us gets no answer, and goes on
     const KeepLock lock(folder_);

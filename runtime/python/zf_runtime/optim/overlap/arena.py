@@ -233,15 +233,13 @@ class Place:
         if self.result is not self._master:
             self.values.copy_(value)
 
-    def detach(self, keeps: bool) -> None:
-        """Drops all views. If it keeps them, the tensors that `state` was shown get memory of their own: what the
-        program has put into `state` stays as it is."""
-        for name in self.entry.keys() & self._layouts.keys() if keeps and self.is_shown else ():
-            if self.is_own(name):
-                shards.set_apart(self.entry[name])
+    def detach(self) -> list[torch.Tensor]:
+        """Drops all views; the tensors that `state` was shown are the program's. Returns the arrays beside these."""
+        hidden = self.arrays if self.is_shown else []
         self.entry, self.grads, self.result, self._master = {}, [], None, None
         self.__dict__.pop("exp_avg", None)
         self.__dict__.pop("exp_avg_sq", None)
+        return hidden
 
     def thin(self) -> None:
         """Gives the pages back of gradients, which step() copies, and of what the parameter holds itself until it is
@@ -287,6 +285,7 @@ class Arena:
             place.cut(chunk_bytes)
         options = {**options, "chunk_bytes": chunk_bytes}
         self._is_copied = False  # a copy may be under way, which a save has begun
+        self._hidden: list[torch.Tensor] = []  # arrays that no state has, once all views are given up
         self._kept_steps = KeptSteps(options["keep"]) if options.get("keep") is not None else None
         if self._kept_steps is not None:
             self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
@@ -392,15 +391,22 @@ class Arena:
             place.thin()
 
     def release(self, keeps: bool) -> dict[torch.Tensor, torch.Tensor]:
-        """Gives up all views, so that runtime.close() frees the memory. If it keeps them, the states get memory of
-        their own. Returns then what `state` does not show: the low bits of split masters."""
+        """Gives up all views. If it keeps the states, they have their memory as long as the program has them; returns
+        then what `state` does not show: the low bits of split masters."""
         if self.registration is not None:
             self.registration.release()
         lows = self._low_bits() if keeps else {}
-        for place in self.places:
-            place.detach(keeps)
+        hidden = [array for place in self.places for array in place.detach()]
+        self._hidden = hidden if keeps else []
         self.places, self.of = [], {}
         return lows
+
+    def close(self) -> None:
+        """Ends the process, and frees the memory that no state has. Raises what Runtime.close() raises."""
+        hidden, self._hidden = self._hidden, []
+        self.runtime.close()
+        for array in hidden:
+            give_back(array)
 
     def _low_bits(self) -> dict[torch.Tensor, torch.Tensor]:
         try:

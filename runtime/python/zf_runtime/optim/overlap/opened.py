@@ -90,7 +90,7 @@ class Opened:
             self.gradients.close()
             return self.arena.release(keeps)
         finally:
-            self.arena.runtime.close()
+            self.arena.close()
 
     def shares_of(self, places: Sequence[Place], order: Iterable[torch.Tensor]) -> list[Share]:
         """Returns the shares of a step of these places. order: parameters in the order of
