@@ -25,6 +25,7 @@ DIRECTLY = ["masters", "write masters themselves", "moments", "write state", "wr
 SETTINGS = {"stage": (1, 2, 3), "dtype": ("fp32", "bf16"), "clip": (0.0, 0.5), "groups": (1, 2), "accumulation": (1, 2)}
 ALL = [dict(zip(SETTINGS, values)) for values in itertools.product(*SETTINGS.values())]
 SPIKES = {"3": "100", "4": "inf", "7": "nan", "9": "-100"}
+SPIKED = {"mode": "exact", "speculate": True, "steps": 14, "clip": 2.5, "spikes": SPIKES}
 LOADS = ["weights", "module", "full", "module weights"]  # see jobs/zero_loads.py
 # Every pair of two settings' values occurs in one of these.
 SOME = [{"stage": 1, "dtype": "fp32", "clip": 0.0, "groups": 1, "accumulation": 1},
@@ -219,8 +220,7 @@ class DeepSpeed(FrameworkTest):
         cases = [exact | {"stage": 1, "dtype": "fp32", "groups": 2, "accumulation": 3, "kill_at": 7},
                  exact | {"stage": 2, "dtype": "fp16", "sometimes": [1], "accumulation": 3, "spikes": SPIKES},
                  exact | {"stage": 2, "dtype": "bf16", "groups": 2, "spikes": SPIKES},
-                 *(exact | {"stage": stage, "dtype": dtype, "clip": 2.5, "spikes": SPIKES, "speculate": True}
-                   for stage, dtype in ((1, "fp16"), (2, "bf16"))),
+                 *(SPIKED | {"stage": stage, "dtype": dtype} for stage, dtype in ((1, "fp16"), (2, "bf16"))),
                  exact | {"stage": 1, "dtype": "bf16", "clip": 0.0, "betas": "ABA"},
                  exact | {"stage": 2, "dtype": "bf16", "sometimes": [1], "set_gradient": True},
                  exact | {"stage": 2, "dtype": "bf16", "moves": ["halved moments", "by deepspeed", "masters"]}]
@@ -360,6 +360,20 @@ class DeepSpeed(FrameworkTest):
         cases += [moving | {"stage": 3, "sequential": True, "moves": what} for what in moves]
         for said in self.train_two_ranks(cases):
             self.assert_same_bits(said, restarts=int(said["case"]["kill_at"] is not None))
+
+    def compare_spikes_of_two_ranks(self, cases: list[dict]):
+        for said in self.train_two_ranks(cases):
+            self.assert_same_bits(said, restarts=0)
+            self.assertGreater(said["begun"], 0, "no step began in backward")
+
+    def test_in_mode_exact_two_ranks_have_spikes_while_steps_begin_in_backward(self):
+        """The spikes come to a parameter of which one rank alone steps a part. Costs 20 s."""
+        self.compare_spikes_of_two_ranks([SPIKED | {"stage": 1, "dtype": "fp16"},
+                                          SPIKED | {"stage": 2, "dtype": "bf16"}])
+
+    def test_in_mode_exact_two_ranks_have_spikes_in_all_settings(self):
+        self.compare_spikes_of_two_ranks([SPIKED | dict(zip(SETTINGS, values)) for values in itertools.product(
+            (1, 2), ("bf16", "fp16"), (0.0, 2.5), (1, 2), (1, 3))])
 
     def test_two_ranks_of_stage_3_give_the_same_bits_in_many_runs(self):
         case = {"stage": 3, "sequential": True, "steps": 12, "clip": 0.5, "kill_at": 5}

@@ -11,7 +11,8 @@ step, and the copy and norm of the last gradient. Hidden is the part of what is 
 torch's clip_grad_norm_(), which Lightning calls, accelerate's, which the Trainer calls, or GradScaler's unscale_().
 
 --clipped compares steps that begin in backward, AdamW(speculate=True), with exact and off in turns: where no step, each
-tenth or each is clipped. The limit comes with step(), so the tenth is begun as a whole, and taken back.
+tenth or each is clipped. The limit comes with step(), so the tenth is begun as a whole, and taken back. With --fsdp
+each module is a group of FSDP2, with shards on the CPU; "off" steps them in place.
 
 step() and the sender read digests of gradients and parameters. With --digests asleep that takes the time of a GPU that
 reads 1 TB/s, and no CPU; with "cpu" the CPU of training reads them, as for parameters on the CPU."""
@@ -31,6 +32,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "cli")]
 
 import report
+import sharded_elsewhere
 import torch
 import turns
 import zf_runtime
@@ -96,8 +98,11 @@ class Layer(torch.nn.Module):
         return Sleep.apply(x, self.weight, self)
 
 
-def make_model(sizes):
-    return torch.nn.Sequential(*(Layer(size, torch.full((size,), 1e-3)) for size in sizes))
+def make_model(sizes, is_sharded=False):
+    model = torch.nn.Sequential(*(Layer(size, torch.full((size,), 1e-3)) for size in sizes))
+    if is_sharded:
+        sharded_elsewhere.shard(model)
+    return model
 
 
 def by_torch(model, optimizer):
@@ -211,6 +216,17 @@ def picture_of(model, spans):
     return draw(bars, copy.begin_ns - 10_000_000, end_ns + 10_000_000, title)
 
 
+def step_s(model, optimizer):
+    """Returns how long the optimizer process takes for a step, alone."""
+    iterate(model, optimizer)
+    steps = []
+    for _ in range(5):
+        iterate(model, optimizer)
+        optimizer.synchronize()
+        steps.append(optimizer.runtime.stats().last_step_ns / 1e9)
+    return statistics.median(steps)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--params", type=int, default=48_000_000)
@@ -219,6 +235,7 @@ def arguments():
     parser.add_argument("--clip", type=float)
     parser.add_argument("--forward", type=float, default=1.5, help="its time, in steps; backward takes twice that")
     parser.add_argument("--clipped", choices=("never", "tenth", "always"))
+    parser.add_argument("--fsdp", action="store_true", help="with --clipped")
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--digests", choices=("asleep", "cpu"), default="asleep")
@@ -235,25 +252,25 @@ def main():
     rest = int(options.params * (1 - first) / (options.groups - 1))
     sizes = [int(options.params * first)] + [rest] * (options.groups - 1)
     warnings.simplefilter("ignore")
-    models, optimizers = {"base": make_model(sizes)}, {"base": None}
+    if options.fsdp:
+        report.set_rendezvous()
+        torch.distributed.init_process_group("gloo")
+    models, optimizers = {"base": make_model(sizes, options.fsdp)}, {"base": None}
     names = ("off", "exact", "speculated" if options.clipped else "late")
     for name in names:
-        models[name] = make_model(sizes)
-        device = (lambda _: Gpu()) if options.digests == "asleep" else (lambda _: Host())
-        with unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True), \
+        models[name] = make_model(sizes, options.fsdp)
+        device = (lambda _: Gpu()) if options.digests == "asleep" and not options.fsdp else (lambda _: Host())
+        with unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: not options.fsdp), \
                 unittest.mock.patch("zf_runtime.optim.overlap.opened.device_of", device):
             optimizers[name] = zf_runtime.AdamW(models[name].parameters(), lr=1e-6, clip_grad_norm=options.clip,
                                                 overlap="exact" if name == "speculated" else name,
-                                                speculate=name == "speculated")
-    iterate(models["off"], optimizers["off"])
-    steps = []
-    for _ in range(5):
-        iterate(models["off"], optimizers["off"])
-        steps.append(optimizers["off"].runtime.stats().last_step_ns)
-    step_s = statistics.median(steps) / 1e9
+                                                speculate=name == "speculated",
+                                                runtime_options={} if options.fsdp and name != "off" else None)
+    timed_alone = "exact" if options.fsdp else "off"  # in place no process steps
+    alone_s = step_s(models[timed_alone], optimizers[timed_alone])
     for model in models.values():
         for layer in model:
-            layer.forward_s = options.forward * step_s / len(sizes)
+            layer.forward_s = options.forward * alone_s / len(sizes)
     if options.outside:
         pairs_with_an_outside_clipper(models, optimizers, OUTSIDE[options.outside](), options.pairs)
         return
@@ -266,7 +283,7 @@ def main():
         names = list(models)
         generator.shuffle(names)
         periods = {name: timed(models[name], optimizers[name], options.iterations, **clip) for name in names}
-        report.say(turn=turn, step_s=step_s, **periods)
+        report.say(turn=turn, step_s=alone_s, **periods)
         found.append(periods)
     if options.clipped:
         report.say(clipped=options.clipped, **against_waiting(found))
@@ -275,7 +292,7 @@ def main():
     spans = exact.timeline()
     last_gradient_s = statistics.median(span.end_ns - span.begin_ns for span in spans if span.kind == "copy") / 1e9
     report.say(first=first, elements=sum(sizes), last_gradient_s=last_gradient_s,
-               **compared(found, first * step_s + last_gradient_s))
+               **compared(found, first * alone_s + last_gradient_s))
     if options.timeline:
         exact.save_timeline(options.timeline)
     if options.picture:

@@ -4,11 +4,11 @@ or writes while a step is under way.
 Two engines train side by side. Before the native one's step() its optimizer process is stopped, and goes on a little
 later: so step() has returned while nothing was stepped, and each use has to wait.
 
-Says per case and use {"case": {...}, "use": "...", "own": [losses], "native": [losses], "differ": whether what was read
-or a master or moment differs afterwards, "hidden": how many of the steps were under way when step() had returned, "of":
-steps, "begun": how often a part of a step began in backward, "taken_back": how often that was taken back}. "between"
-names uses: in each second step the next one comes between backward and step(). Reads the cases from the file in
-ZERO_CASES: objects like DEFAULTS."""
+Says per case and use {"case": {...}, "use": "...", "own": [losses], "native": [losses], "differ": whether what was
+read or a master or moment differs afterwards, "hidden": how many of the steps were under way when step() had returned,
+"of": steps that were held until then and not skipped, "begun": how often a part of a step began in backward,
+"taken_back": how often that was taken back}. "between" names uses: in each second step the next one comes between
+backward and step(). Reads the cases from the file in ZERO_CASES: objects like DEFAULTS."""
 
 import collections
 import concurrent.futures
@@ -147,7 +147,8 @@ class Trainer:
         GOING_ON.submit(go_on, worker, has_returned, delay_s)
         self.engine.step()
         stats = self.arena.runtime.stats()
-        self.hidden, self.steps = self.hidden + (stats.completed < stats.submitted), self.steps + 1
+        if delay_s and not self.engine.optimizer.overflow:  # else it may be done by now, or is skipped
+            self.hidden, self.steps = self.hidden + (stats.completed < stats.submitted), self.steps + 1
         has_returned.set()
 
     def state(self) -> list[torch.Tensor]:

@@ -6,7 +6,9 @@ GPU takes no CPU: they are averaged, and their norms are known. Each is copied o
 iteration, "exact": the same}, and last {"step_s": the optimizer's step, "ratio": exact / wait, "model": the same by
 docs/tuning.md, "reached": model / exact}.
 The ratios are medians over the turns. With --speculate "speculated" is the same as "exact", and last comes
-"speculated_to_exact". --clipped says which steps are clipped."""
+"speculated_to_exact". --clipped says which steps are clipped.
+
+With --busy forward and backward compute on torch's threads instead, as much as these do alone in that time."""
 
 import argparse
 import itertools
@@ -35,11 +37,27 @@ class Layer(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.ones(elements))
         self.gradient, self.forward_s = torch.full((elements,), GRADIENT, dtype=torch.bfloat16), 0.0
 
-    def works(self, kind: str, seconds: float):
-        time.sleep(seconds)
+    works = staticmethod(lambda kind, seconds: time.sleep(seconds))
 
     def forward(self, x):
         return Sleep.apply(x, self.weight, self)
+
+
+def compute_here():
+    """Lets layers compute: what runs beside them makes them take longer."""
+    a, b = torch.ones(256, 256), torch.empty(256, 256)
+    rounds = 200
+    for _ in range(2):  # the first is cold
+        began = time.perf_counter()
+        for _ in range(rounds):
+            torch.mm(a, a, out=b)
+        took = time.perf_counter() - began
+
+    def works(kind: str, seconds: float):
+        for _ in range(round(seconds / took * rounds)):
+            torch.mm(a, a, out=b)
+
+    Layer.works = staticmethod(works)
 
 
 def compute_gradients_elsewhere():
@@ -110,9 +128,12 @@ def main():
                         "forward": 1.5}.items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     parser.add_argument("--speculate", action="store_true")
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--clipped", choices=("never", "tenth", "always"), default="always")
     options = parser.parse_args()
     compute_gradients_elsewhere()
+    if options.busy:
+        compute_here()
     modes = ["wait", "exact", *(["speculated"] if options.speculate else [])]
     engines = {mode: make_engine(options, mode) for mode in modes}
     limits = {mode: limits_of(options) for mode in modes}

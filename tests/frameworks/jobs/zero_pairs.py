@@ -1,10 +1,11 @@
 """Trains the same model twice per case, with DeepSpeed's own CPU Adam and with the native optimizer, in one process.
 
 Says per case: {"case": {...}, "own": [losses], "native": [losses], "differ": elements, "of": elements, "restarts": N,
-"stepped": how many partitions that process has stepped, "left": whether it exists after engine.destroy(), "pinned":
-[bytes that DeepSpeed has pinned when each engine is made]}; or {"case": {...}, "refused": "..."} if DeepSpeed refuses
-amsgrad. Losses are hexadecimal, so that equal means equal in every bit. Reads the cases from the file in ZERO_CASES: a
-JSON list of objects like DEFAULTS. Runs on DeepSpeed's accelerator, as zero_steps.py does."""
+"stepped": how many partitions that process has stepped, "begun": how often a part of a step began in backward, "left":
+whether it exists after engine.destroy(), "pinned": [bytes that DeepSpeed has pinned when each engine is made]}; or
+{"case": {...}, "refused": "..."} if DeepSpeed refuses amsgrad. Losses are hexadecimal, so that equal means equal in
+every bit. Reads the cases from the file in ZERO_CASES: a JSON list of objects like DEFAULTS. Runs on DeepSpeed's
+accelerator, as zero_steps.py does."""
 
 import gc
 import json
@@ -97,8 +98,10 @@ def config_of(case) -> dict:
                            "update_interval": 2, "full_warm_up_rounds": 2, "overlap_step": case["overlap"]}
     if case["muon"]:
         zero["reduce_scatter"] = False
-    if case["speculate"] and case["stage"] == 1:
-        zero["overlap_comm"] = True  # else no gradient comes in backward
+    if case["speculate"]:
+        zero["reduce_bucket_size"] = 5000  # so that gradients come before backward ends
+        if case["stage"] == 1:
+            zero["overlap_comm"] = True  # else none comes in backward
     config = {"train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": case["accumulation"],
               "gradient_clipping": case["clip"], "zero_optimization": zero, "steps_per_print": 1 << 30,
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "weight_decay": 0.01}}}
@@ -179,7 +182,9 @@ def train(case) -> tuple[list[str], list, dict]:
     gc.collect()
     before = pinned_bytes()
     engine = make_engine(case)
-    facts = {"pinned": pinned_bytes() - before}
+    facts = {"pinned": pinned_bytes() - before, "begun": 0}
+    if case["speculate"] and arena_of(engine) is not None:
+        count_begun(arena_of(engine).runtime, facts)
     losses = train_steps(engine, case, range(case["steps"]))
     # (DeepSpeed links only the first group that it steps.)
     arena, zero, first = arena_of(engine), engine.optimizer, list(engine.module.parameters())[0 if case["betas"] else 2]
@@ -202,6 +207,16 @@ def train(case) -> tuple[list[str], list, dict]:
               "stepped": stats.completed if stats is not None else 0,
               "left": stats is not None and os.path.exists(f"/proc/{stats.worker_pid}")}
     return losses, state, facts
+
+
+def count_begun(runtime, facts: dict):
+    speculate = runtime.speculate
+
+    def counted(*args, **keywords):
+        facts["begun"] += 1
+        return speculate(*args, **keywords)
+
+    runtime.speculate = counted
 
 
 def arena_of(engine):
