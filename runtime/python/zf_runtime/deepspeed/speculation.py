@@ -7,8 +7,8 @@ gives. Otherwise it takes that back and does the step again, so the bits are the
 may be one step ahead, and what reads or writes them from outside takes back first; see FlatArena.wait(). No weight is
 published before.
 
-A thread does all of it: an exception in the training thread, such as Ctrl-C, finds a step begun or not begun, and
-handed over or not."""
+A thread does all of it where anything is begun: an exception in the training thread, such as Ctrl-C, finds a step begun
+or not begun, and handed over or not."""
 
 from __future__ import annotations
 
@@ -133,8 +133,12 @@ class Speculation(Begun):
         """Hands over the step of these groups by submit(), which keeps what is begun with the same factors. All else is
         taken back first."""
         self._is_allowed = False
+        if not self._offered:  # nothing is begun: to wake the thread would take time
+            self._decide(factors, submit)
+            return
         self._offered.update(factors)  # from here on take_back() waits for the thread
         self._do(lambda: self._decide(factors, submit))
+        self._offered = set()
 
     def stepped(self, is_allowed: bool) -> bool:
         """Is called when step() has ended. is_allowed: steps may be begun in the next backward. Returns whether any
