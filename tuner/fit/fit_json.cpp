@@ -72,7 +72,7 @@ std::string fit_json(const FitReport& report) {
               {"phases", phases_json(report.forecast)},
               {"pinned_bytes", report.forecast.pinned_bytes},
               {"shared_memory_bytes", report.forecast.shared_memory_bytes},
-              {"basis", name_of(report.forecast.basis)},
+              {"basis", what_is_from_source(report.job) ? "from source" : "measured"},
               {"problems", report.verdict.problems},
               {"changes", Object::array()},
               {"largest_model", report.largest},

@@ -77,7 +77,6 @@ MemoryForecast forecast_of(const FitJob& job) {
   }
   forecast.pinned_bytes = memory_at(Moment::pinned, rows, job).bytes;
   forecast.shared_memory_bytes = memory_at(Moment::shared, rows, job).bytes;
-  forecast.basis = what_is_from_source(job) ? TermBasis::from_source : TermBasis::measured;
   return forecast;
 }
 

@@ -12,16 +12,6 @@
 
 namespace zf {
 
-/// How well a forecast is known.
-enum class TermBasis {
-  measured,     ///< its formulas were compared with real jobs on CPUs
-  from_source,  ///< they were read in the framework's source, and never compared with a job
-};
-
-template <>
-inline constexpr auto kEnumNames<TermBasis> = std::to_array<EnumName<TermBasis>>(
-    {{TermBasis::measured, "measured"}, {TermBasis::from_source, "from source"}});
-
 /// A phase, for all ranks of this node together.
 struct PhaseMemory {
   std::array<std::uint64_t, kEnumNames<FitItem>.size()> items{};  ///< bytes, by FitItem
@@ -35,7 +25,6 @@ struct MemoryForecast {
   std::array<PhaseMemory, kFitPhases> phases;  ///< by FitPhase
   std::uint64_t pinned_bytes = 0;              ///< page-locked, of all ranks
   std::uint64_t shared_memory_bytes = 0;       ///< files in /dev/shm, of all ranks; `phases` have them, too
-  TermBasis basis = TermBasis::measured;
 
   const PhaseMemory& at(FitPhase phase) const { return phases[static_cast<std::size_t>(phase)]; }
   /// Returns the phase that needs most; the first of equal ones.
@@ -47,8 +36,8 @@ struct MemoryForecast {
 /// Returns the forecast of a job. Precondition: there is such a job (why_no_such_job()). Pure.
 MemoryForecast forecast_of(const FitJob& job);
 
-/// Returns which words of `in_words(job)`'s forecast were not measured: one sentence; nothing if all were.
-/// Pure.
+/// Returns what of a job's forecast was read in the framework's source and never compared with a real job on
+/// CPUs: one sentence; nothing if all of it was compared. Pure.
 std::optional<std::string> what_is_from_source(const FitJob& job);
 
 /// Returns what jobs have in common that differ in their size alone: "native 2 wait bf16:fp32", with ":ranks"

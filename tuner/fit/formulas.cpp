@@ -9,42 +9,58 @@ namespace {
 
 using enum FitItem;
 using enum Moment;
+using enum StepMethod;
 
-bool shares_memory(const FitJob& job) {
-  return job.stepper == StepMethod::deepspeed_zenflow && job.mode == Mode::overlap;
+template <StepMethod... steppers>
+bool is_by(const FitJob& job) {
+  return ((job.stepper == steppers) || ...);
 }
 
-constexpr Condition kCpu{"CPU", [](const FitJob& job) { return job.device == Device::cpu; }};
-constexpr Condition kGpu{"GPU", [](const FitJob& job) { return job.device == Device::gpu; }};
+template <int stage>
+bool is_of_stage(const FitJob& job) {
+  return job.stage == stage;
+}
+
+template <FitExtra extra>
+bool has(const FitJob& job) {
+  return job.has(extra);
+}
+
+/// Returns the opposite of a condition.
+template <bool (*holds)(const FitJob&)>
+bool lacks(const FitJob& job) {
+  return !holds(job);
+}
+
+bool computes_on_cpu(const FitJob& job) { return job.device == Device::cpu; }
+bool is_split(const FitJob& job) { return has_split_masters(job.state); }
+bool frees_gradients(const FitJob& job) { return job.mode == Mode::backward; }
+bool shares_memory(const FitJob& job) { return is_by<deepspeed_zenflow>(job) && job.mode == Mode::overlap; }
+
+constexpr Condition kCpu{"CPU", computes_on_cpu};
+constexpr Condition kGpu{"GPU", lacks<computes_on_cpu>};
 constexpr Condition kPinned{"pinned", [](const FitJob& job) { return job.pinned; }};
-constexpr Condition kUnshared{"unshared", [](const FitJob& job) { return !shares_memory(job); }};
+constexpr Condition kUnshared{"unshared", lacks<shares_memory>};
 constexpr Condition kHalf{"16-bit", [](const FitJob& job) { return job.is_half(); }};
-constexpr Condition kSplit{"split", [](const FitJob& job) { return has_split_masters(job.state); }};
-constexpr Condition kUnsplit{"unsplit", [](const FitJob& job) { return !has_split_masters(job.state); }};
+constexpr Condition kSplit{"split", is_split};
+constexpr Condition kUnsplit{"unsplit", lacks<is_split>};
 constexpr Condition kBf16Moments{"bf16 moments",
                                  [](const FitJob& job) { return has_bf16_moments(job.state); }};
 constexpr Condition kSeveral{"N>1", [](const FitJob& job) { return job.world() > 1; }};
-constexpr Condition kKeptGradients{"not backward",
-                                   [](const FitJob& job) { return job.mode != Mode::backward; }};
-constexpr Condition kFreedGradients{"backward", [](const FitJob& job) { return job.mode == Mode::backward; }};
+constexpr Condition kKeptGradients{"not backward", lacks<frees_gradients>};
+constexpr Condition kFreedGradients{"backward", frees_gradients};
 constexpr Condition kLoadWhole{"load-whole", [](const FitJob& job) { return job.load == Load::whole; }};
-constexpr Condition kOurs{"native", [](const FitJob& job) { return job.stepper == StepMethod::native; }};
-constexpr Condition kTheirs{"DeepSpeed's",
-                            [](const FitJob& job) { return job.stepper != StepMethod::native; }};
-constexpr Condition kStage1{"stage 1", [](const FitJob& job) { return job.stage == 1; }};
-constexpr Condition kStage2{"stage 2", [](const FitJob& job) { return job.stage == 2; }};
-constexpr Condition kSums{"accumulation", [](const FitJob& job) { return job.has(FitExtra::accumulation); }};
-constexpr Condition kFp32Sums{"fp32-accumulation",
-                              [](const FitJob& job) { return job.has(FitExtra::fp32_accumulation); }};
-constexpr Condition kNoFp32Sums{"no fp32-accumulation",
-                                [](const FitJob& job) { return !job.has(FitExtra::fp32_accumulation); }};
-constexpr Condition kFlatten{"host-flatten",
-                             [](const FitJob& job) { return job.has(FitExtra::host_flatten); }};
-constexpr Condition kOffload{"offload-param",
-                             [](const FitJob& job) { return job.has(FitExtra::offload_param); }};
-constexpr Condition kNoOffload{"no offload-param",
-                               [](const FitJob& job) { return !job.has(FitExtra::offload_param); }};
-constexpr Condition kExports{"exports", [](const FitJob& job) { return job.has(FitExtra::exports); }};
+constexpr Condition kOurs{"native", is_by<native>};
+constexpr Condition kTheirs{"DeepSpeed's", lacks<is_by<native>>};
+constexpr Condition kStage1{"stage 1", is_of_stage<1>};
+constexpr Condition kStage2{"stage 2", is_of_stage<2>};
+constexpr Condition kSums{"accumulation", has<FitExtra::accumulation>};
+constexpr Condition kFp32Sums{"fp32-accumulation", has<FitExtra::fp32_accumulation>};
+constexpr Condition kNoFp32Sums{"no fp32-accumulation", lacks<has<FitExtra::fp32_accumulation>>};
+constexpr Condition kFlatten{"host-flatten", has<FitExtra::host_flatten>};
+constexpr Condition kOffload{"offload-param", has<FitExtra::offload_param>};
+constexpr Condition kNoOffload{"no offload-param", lacks<has<FitExtra::offload_param>>};
+constexpr Condition kExports{"exports", has<FitExtra::exports>};
 
 /// Ours in the job's process, and torch.optim.AdamW.
 constexpr auto kInPlace = std::to_array<FormulaRow>({
@@ -98,8 +114,7 @@ constexpr auto kFsdp2 = std::to_array<FormulaRow>({
     {masters, "wt", save, read},
     {moments, "2mt", save, read},
     // A layer that is gathered (as the ranks sent it, too, if there are others), and the gradients of one
-    // before they
-    // are reduced.
+    // before they are reduced.
     {staging, "2dS", step, reduce, {&kCpu}},
     {staging, "dS", step, reduce, {&kCpu, &kSeveral}},
     // set_state_dict() of torch.distributed.checkpoint, into states that are there already.
@@ -139,8 +154,7 @@ constexpr auto kZero12 = std::to_array<FormulaRow>({
     {staging, "8K", step, step, {&kCpu}},  // one gradient in fp64 for its norm
     // Copies to reduce the bucket. Sums in fp32 take it apart, parameter by parameter, so that it is
     // flattened again: stage 1 in fp32 and then in the model's type, stage 2 in the model's type and then one
-    // gradient in fp32
-    // (_add_to_grad_partition_buffer()).
+    // gradient in fp32 (_add_to_grad_partition_buffer()).
     {staging, "dG", reduce, reduce, {&kCpu, &kSeveral, &kNoFp32Sums}},
     {staging, "dG", reduce, reduce, {&kCpu, &kFp32Sums}},
     {staging, "4G", reduce, reduce, {&kCpu, &kFp32Sums, &kStage1}},
@@ -231,35 +245,15 @@ constexpr auto kSuperOffload = std::to_array<FormulaRow>({
 });
 
 constexpr std::array<Formulas, 7> kAll{{
-    {"`in-place`, `torch`", kInPlace},
-    {"`native`", kNative},
-    {"`fsdp2`, `fsdp2-in-place`", kFsdp2},
-    {"`deepspeed-offload` and `native`, ZeRO 1 and 2", kZero12},
-    {"`deepspeed-offload` and `native`, ZeRO 3", kZero3},
-    {"`deepspeed-zenflow` with `overlap_step`, besides", kZenFlow},
-    {"`superoffload`, beside ZeRO 3", kSuperOffload},
+    {"`in-place`, `torch`", kInPlace, is_by<in_place, torch>},
+    {"`native`", kNative, [](const FitJob& job) { return job.stepper == native && job.stage == 0; }},
+    {"`fsdp2`, `fsdp2-in-place`", kFsdp2, is_by<fsdp2, fsdp2_in_place>},
+    {"`deepspeed-offload` and `native`, ZeRO 1 and 2", kZero12,
+     [](const FitJob& job) { return job.stage == 1 || job.stage == 2; }},
+    {"`deepspeed-offload` and `native`, ZeRO 3", kZero3, is_of_stage<3>},
+    {"`deepspeed-zenflow` with `overlap_step`, besides", kZenFlow, shares_memory},
+    {"`superoffload`, beside ZeRO 3", kSuperOffload, is_by<superoffload>},
 }};
-
-std::vector<std::span<const FormulaRow>> tables_of(const FitJob& job) {
-  switch (job.stepper) {
-    case StepMethod::in_place:
-    case StepMethod::torch:
-      return {kInPlace};
-    case StepMethod::fsdp2:
-    case StepMethod::fsdp2_in_place:
-      return {kFsdp2};
-    case StepMethod::superoffload:
-      return {kZero3, kSuperOffload};
-    case StepMethod::native:
-    case StepMethod::deepspeed_offload:
-    case StepMethod::deepspeed_zenflow:
-      break;
-  }
-  if (job.stage == 0) return {kNative};
-  const std::span<const FormulaRow> zero = job.stage == 3 ? std::span<const FormulaRow>(kZero3) : kZero12;
-  if (shares_memory(job)) return {zero, kZenFlow};
-  return {zero};
-}
 
 }  // namespace
 
@@ -267,10 +261,10 @@ std::span<const Formulas> all_formulas() { return kAll; }
 
 std::vector<FormulaRow> formulas_of(const FitJob& job) {
   std::vector<FormulaRow> rows;
-  for (const auto table : tables_of(job)) {
-    std::copy_if(table.begin(), table.end(), std::back_inserter(rows), [&](const FormulaRow& row) {
-      return std::all_of(row.when.begin(), row.when.end(),
-                         [&](const Condition* each) { return each == nullptr || each->holds(job); });
+  for (const Formulas& formulas : kAll) {
+    if (!formulas.apply(job)) continue;
+    std::ranges::copy_if(formulas.rows, std::back_inserter(rows), [&](const FormulaRow& row) {
+      return std::ranges::all_of(row.when, [&](const Condition* each) { return !each || each->holds(job); });
     });
   }
   return rows;

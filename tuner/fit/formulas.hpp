@@ -74,6 +74,7 @@ struct FormulaRow {
 struct Formulas {
   const char* name;  ///< "ZeRO 1 and 2"
   std::span<const FormulaRow> rows;
+  bool (*apply)(const FitJob&);
 };
 
 /// Returns all formulas, in the order of the page. Pure.

@@ -17,13 +17,14 @@ std::uint64_t share_of(std::uint64_t elements, const FitJob& job) {
   return (elements + job.world() - 1) / job.world();
 }
 
+std::uint64_t trained_share(const FitJob& job) { return share_of(job.model.trainable, job); }
+
 /// Returns the bytes per parameter that load_state_dict() of ours in place needs for a moment. torch casts
 /// each tensor of the state that has another type to that of the parameter. Afterwards ours makes fp32
 /// moments of bf16 ones again, for 16-bit parameters.
 std::uint64_t cast_bytes(const FitJob& job) {
-  const bool has_narrow_moments = has_bf16_moments(job.state);
-  if (!job.is_half()) return has_narrow_moments ? 2 * sizeof(float) : 0;
-  return has_narrow_moments ? 2 * sizeof(float) : 2 + 2 * 2;
+  if (has_bf16_moments(job.state)) return 2 * sizeof(float);
+  return job.is_half() ? 2 + 2 * 2 : 0;
 }
 
 std::uint64_t unit_bytes(char unit, const FitJob& job) {
@@ -53,8 +54,7 @@ std::uint64_t arena_gradients(const FitJob& job) {
                            : job.type == ParameterType::fp16 ? ElementType::f16
                                                              : ElementType::f32;
   GroupShape group;
-  group.elements = share_of(job.model.trainable, job);
-  if (job.stage == 0) group.elements = job.model.trainable;
+  group.elements = job.stage > 0 ? trained_share(job) : job.model.trainable;
   group.grad_type = job.stage > 0 ? ElementType::f32 : type;
   group.copy_type = job.is_half() ? type : ElementType::none;
   group.grad_buffers = job.mode == Mode::wait || job.mode == Mode::exact ? 1 : 2;
@@ -70,14 +70,16 @@ std::uint64_t rounding_of(std::uint64_t bytes) { return bytes > 0 ? std::bit_cei
 
 /// Returns the same for all that ZeRO pins of a partition.
 std::uint64_t rounding_of_zero(const FitJob& job) {
-  const std::uint64_t elements = share_of(job.model.trainable, job);
+  const std::uint64_t elements = trained_share(job);
   if (!job.pinned) return 0;
   if (job.stage < 3) return 2 * rounding_of(4 * elements) + rounding_of(bytes_of(job.type) * elements);
   return elements / job.sub_group * rounding_of(4 * job.sub_group) +
          rounding_of(4 * (elements % job.sub_group)) + rounding_of(unit_bytes('e', job) * elements);
 }
 
-std::uint64_t trained_share(const FitJob& job) { return share_of(job.model.trainable, job); }
+std::uint64_t rounding_of_copy(const FitJob& job) {
+  return rounding_of(bytes_of(job.type) * trained_share(job));
+}
 
 struct Quantity {
   char letter;
@@ -99,13 +101,8 @@ constexpr auto kQuantities = std::to_array<Quantity>({
     {'H', [](const FitJob& job) { return std::min(job.sub_group, trained_share(job)); }},
     {'A', arena_gradients},
     {'R', rounding_of_zero},
-    {'V',
-     [](const FitJob& job) { return job.pinned ? rounding_of(bytes_of(job.type) * trained_share(job)) : 0; }},
-    {'X',
-     [](const FitJob& job) {
-       const std::uint64_t bytes = bytes_of(job.type) * trained_share(job);
-       return std::bit_ceil(bytes) - bytes;
-     }},
+    {'V', [](const FitJob& job) { return job.pinned ? rounding_of_copy(job) : 0; }},
+    {'X', rounding_of_copy},
     {'B',
      [](const FitJob& job) {
        const std::uint64_t bytes = job.world() > 1 ? bytes_of(job.type) * job.model.trainable : 0;
@@ -116,8 +113,7 @@ constexpr auto kQuantities = std::to_array<Quantity>({
 }  // namespace
 
 std::uint64_t bytes_of(const Term& term, const FitJob& job) {
-  const auto found = std::find_if(kQuantities.begin(), kQuantities.end(),
-                                  [&](const Quantity& each) { return each.letter == term.quantity; });
+  const auto* const found = std::ranges::find(kQuantities, term.quantity, &Quantity::letter);
   assert(found != kQuantities.end());
   return term.number * unit_bytes(term.unit, job) * found->value(job);
 }
