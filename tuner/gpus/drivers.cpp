@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -138,11 +139,10 @@ std::string pci_address(std::uint64_t domain, std::uint64_t location) {
 /// Runs in the child. Returns "ADDRESS UNIQUE_ID" for each of AMD's GPUs in the order of the nodes; 0 is an
 /// unknown number.
 std::string amd_lines(const SysRoot& sysroot) {
-  std::vector<int> nodes;
+  std::set<int> nodes;
   for (const std::string& name : sysroot.list(kAmdNodes)) {
-    if (const auto number = parse_number<int>(name)) nodes.push_back(*number);
+    if (const auto number = parse_number<int>(name)) nodes.insert(*number);
   }
-  std::sort(nodes.begin(), nodes.end());
   std::string lines;
   for (const int node : nodes) {
     auto properties =
@@ -175,8 +175,7 @@ std::string leave_out_by_driver(const SysRoot& sysroot, Topology& topology,
   for (auto gpu = first; gpu != topology.gpus.end(); ++gpu)
     topology.left_out.push_back({gpu->pci_address, gpu->name, why[gpu->pci_address]});
   topology.gpus.erase(first, topology.gpus.end());
-  std::sort(topology.left_out.begin(), topology.left_out.end(),
-            [](const auto& a, const auto& b) { return a.pci_address < b.pci_address; });
+  std::ranges::sort(topology.left_out, {}, [](const auto& one) { return one.pci_address; });
   return {};
 }
 

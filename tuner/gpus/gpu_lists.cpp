@@ -34,8 +34,7 @@ bool is_one_device(const std::string& id) { return id.find_first_not_of("0123456
 
 bool has_uuid(const Gpu& gpu, const std::string& id) {
   const auto uuid = uuid_in_name(id);
-  return (uuid && begins_uuid(*uuid, gpu.uuid)) ||
-         std::find(gpu.aliases.begin(), gpu.aliases.end(), id) != gpu.aliases.end();
+  return (uuid && begins_uuid(*uuid, gpu.uuid)) || std::ranges::find(gpu.aliases, id) != gpu.aliases.end();
 }
 
 std::string lower_case(std::string text) {

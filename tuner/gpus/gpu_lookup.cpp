@@ -12,8 +12,7 @@ namespace zf {
 
 std::vector<Gpu> usable_gpus(const Topology& topology) {
   std::vector<Gpu> usable;
-  std::copy_if(topology.gpus.begin(), topology.gpus.end(), std::back_inserter(usable),
-               [](const Gpu& gpu) { return gpu.usable; });
+  std::ranges::copy_if(topology.gpus, std::back_inserter(usable), &Gpu::usable);
   int number = 0;
   for (Gpu& gpu : usable) {
     if (gpu.vendor_id == kNvidia) gpu.cuda_number = number++;
@@ -23,23 +22,19 @@ std::vector<Gpu> usable_gpus(const Topology& topology) {
 
 GpuRuntime runtime_of(const Topology& topology) {
   const auto is_amd = [](const Gpu& gpu) { return gpu.vendor_id == kAmd; };
-  return !topology.gpus.empty() && std::all_of(topology.gpus.begin(), topology.gpus.end(), is_amd)
-             ? GpuRuntime::hip
-             : GpuRuntime::cuda;
+  const bool all_amd = !topology.gpus.empty() && std::ranges::all_of(topology.gpus, is_amd);
+  return all_amd ? GpuRuntime::hip : GpuRuntime::cuda;
 }
 
 GpuLookup::GpuLookup(const Environment& environment, const Topology& topology, GpuShare share)
     : gpus_(usable_gpus(topology)), slurm_(slurm_gpus(environment)) {
-  by_minor_ = !gpus_.empty() &&
-              std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.minor.has_value(); });
-  const bool alike =
-      std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& g) { return g.name == gpus_[0].name; });
+  by_minor_ = !gpus_.empty() && std::ranges::all_of(gpus_, [](const Gpu& g) { return g.minor.has_value(); });
+  const bool alike = std::ranges::all_of(gpus_, [&](const Gpu& g) { return g.name == gpus_[0].name; });
   by_speed_ = !alike && !all_numbered() && environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID";
   if (slurm_) step_ = step_gpus();
   if (share.ranks_per_gpu == 0) return;
   const int parts = gpus_.empty() ? 1 : gpus_.front().parts;
-  const bool divided_alike =
-      std::all_of(gpus_.begin(), gpus_.end(), [&](const Gpu& gpu) { return gpu.parts == parts; });
+  const bool divided_alike = std::ranges::all_of(gpus_, [&](const Gpu& gpu) { return gpu.parts == parts; });
   if (divided_alike && share.ranks_per_gpu % parts == 0 && (parts == 1 || all_numbered()))
     parts_ = static_cast<std::size_t>(parts);
   ranks_on_device_ = static_cast<std::size_t>(share.ranks_per_gpu) / parts_;
@@ -58,10 +53,7 @@ GpuOrReason GpuLookup::find(const std::string& id, const std::string& variable) 
 GpuOrReason GpuLookup::in_framework_order(std::size_t i) const {
   if (const auto divided = divided_gpu()) return *divided;
   std::vector<Gpu> gpus = gpus_;
-  if (all_numbered()) {
-    std::stable_sort(gpus.begin(), gpus.end(),
-                     [](const Gpu& a, const Gpu& b) { return a.framework_number < b.framework_number; });
-  }
+  if (all_numbered()) std::ranges::stable_sort(gpus, {}, &Gpu::framework_number);
   return gpus[i / parts_];
 }
 
@@ -72,7 +64,7 @@ GpuOrReason GpuLookup::in_pci_order(std::size_t number, const std::string& what)
 }
 
 bool GpuLookup::all_numbered() const {
-  return std::all_of(gpus_.begin(), gpus_.end(), [](const Gpu& g) { return g.framework_number.has_value(); });
+  return std::ranges::all_of(gpus_, [](const Gpu& g) { return g.framework_number.has_value(); });
 }
 
 std::optional<std::string> GpuLookup::divided_gpu() const {
@@ -90,11 +82,8 @@ std::vector<GpuOrReason> GpuLookup::step_gpus() const {
   std::vector<GpuOrReason> found;
   for (const std::string& id : slurm_->ids) found.push_back(find(id, slurm_->variable));
   const auto known = [](const GpuOrReason& one) { return std::holds_alternative<Gpu>(one); };
-  if (by_minor_ && std::all_of(found.begin(), found.end(), known)) {
-    std::sort(found.begin(), found.end(), [](const GpuOrReason& a, const GpuOrReason& b) {
-      return std::get<Gpu>(a).pci_address < std::get<Gpu>(b).pci_address;
-    });
-  }
+  const auto address = [](const GpuOrReason& one) { return std::get<Gpu>(one).pci_address; };
+  if (by_minor_ && std::ranges::all_of(found, known)) std::ranges::sort(found, {}, address);
   return found;
 }
 
@@ -109,7 +98,7 @@ GpuOrReason GpuLookup::by_number(std::size_t number, const std::string& variable
   if (!slurm_) return in_driver_order(number, what);
 
   const auto& step = slurm_->ids;
-  const bool of_node = std::find(step.begin(), step.end(), std::to_string(number)) != step.end();
+  const bool of_node = std::ranges::find(step, std::to_string(number)) != step.end();
   const bool of_step = number < step.size();
   if (of_node && of_step && !same(step_[number], in_driver_order(number, what))) {
     return format_text(
@@ -133,7 +122,7 @@ GpuOrReason GpuLookup::in_one_order(std::size_t number, const std::string& what)
 
 GpuOrReason GpuLookup::by_minor(std::size_t number, const std::string& what) const {
   const auto has = [&](const Gpu& gpu) { return static_cast<std::size_t>(*gpu.minor) == number; };
-  const auto found = std::find_if(gpus_.begin(), gpus_.end(), has);
+  const auto found = std::ranges::find_if(gpus_, has);
   if (found != gpus_.end()) return *found;
   return format_text("{}, but no GPU visible here is /dev/nvidia{}", what, number);
 }
@@ -146,18 +135,17 @@ bool GpuLookup::same(const GpuOrReason& a, const GpuOrReason& b) {
 
 std::optional<Gpu> GpuLookup::by_alias(const std::string& id) const {
   for (const Gpu& gpu : gpus_) {
-    if (std::find(gpu.aliases.begin(), gpu.aliases.end(), id) != gpu.aliases.end()) return gpu;
+    if (std::ranges::find(gpu.aliases, id) != gpu.aliases.end()) return gpu;
   }
   return {};
 }
 
 GpuOrReason GpuLookup::by_uuid(const std::string& uuid, const std::string& what) const {
   const auto has = [&](const Gpu& gpu) { return begins_uuid(uuid, gpu.uuid); };
-  const auto first = std::find_if(gpus_.begin(), gpus_.end(), has);
+  const auto first = std::ranges::find_if(gpus_, has);
   if (first == gpus_.end())
     return what + ", which no GPU driver shows here (/proc/driver/nvidia/gpus, NVML, /sys/class/kfd)";
-  if (std::count_if(gpus_.begin(), gpus_.end(), has) > 1)
-    return what + ", and the UUIDs of several GPUs begin with it";
+  if (std::ranges::count_if(gpus_, has) > 1) return what + ", and the UUIDs of several GPUs begin with it";
   return *first;
 }
 

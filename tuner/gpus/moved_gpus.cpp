@@ -38,7 +38,7 @@ std::optional<FoundGpus> listed_gpus(const Environment& environment, const Topol
 }
 
 bool has_gpu(const Plan& plan) {
-  return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const RankBinding& rank) { return rank.gpu; });
+  return std::ranges::any_of(plan.ranks, [](const RankBinding& rank) { return rank.gpu.has_value(); });
 }
 
 /// Finds one GPU of the plan here, or says why it is not.
@@ -102,9 +102,7 @@ std::vector<std::optional<Node>> planned_nodes(const Plan& plan) {
 
 /// Returns whether GPUs are on other nodes here than where the plan was made, or are more or fewer.
 bool are_elsewhere(const Topology& topology, const Plan& plan) {
-  const std::vector<std::optional<Node>> nodes = planned_nodes(plan);
-  return !std::equal(nodes.begin(), nodes.end(), topology.gpus.begin(), topology.gpus.end(),
-                     [](const auto& node, const Gpu& gpu) { return node == gpu.node; });
+  return !std::ranges::equal(planned_nodes(plan), topology.gpus, {}, {}, &Gpu::node);
 }
 
 /// Returns whether GPUs are elsewhere here, and the plan's ranks had the first ones where it was made. Then
@@ -144,8 +142,7 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology) {
     for (const RankGpu& gpu : gpus_of(rank)) add_planned(gpu, topology, gpus);
     if (rank.spread_gpu) add_planned(*rank.spread_gpu, topology, gpus);
   }
-  std::sort(gpus.begin(), gpus.end(),
-            [](const Gpu& a, const Gpu& b) { return a.pci_address < b.pci_address; });
+  std::ranges::sort(gpus, {}, &Gpu::pci_address);
   return gpus;
 }
 
@@ -154,7 +151,7 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
   if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
   RankGpus gpus = to_rank_gpus(planned_gpus_here(topology, plan, ranks), share);
   gpus.spread = planned_spread(topology, plan, ranks);
-  if (std::any_of(gpus.gpus.begin(), gpus.gpus.end(), [](const auto& gpu) { return gpu && gpu->by_node; })) {
+  if (std::ranges::any_of(gpus.gpus, [](const auto& gpu) { return gpu && gpu->by_node; })) {
     gpus.notes.emplace_back(
         "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
         "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, "
@@ -200,7 +197,7 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   }
   RankGpus gpus = to_rank_gpus(found, share);
   if (!renewed.empty()) {
-    const bool any_here = std::any_of(renewed.begin(), renewed.end(), [&](std::size_t rank) {
+    const bool any_here = std::ranges::any_of(renewed, [&](std::size_t rank) {
       return gpu_at(topology.gpus, plan.ranks[rank].gpu->pci_address) != nullptr;
     });
     const char* const where = any_here ? "usable here" : "on this node";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <variant>
 
 #include "base/format.hpp"
@@ -66,19 +67,6 @@ void forget_gpus_of_unread_lists(const Environment& environment, FoundGpus& foun
     const auto variable = gpu != nullptr ? unread_list(environment, gpu->vendor_id) : std::nullopt;
     if (variable) one = format_text("{} is set, and zf-tune does not read which GPUs it selects", *variable);
   }
-}
-
-/// Returns the GPUs of a rank, or the first reason why they are not known; nothing if there is none to name.
-std::optional<std::variant<std::vector<Gpu>, std::string>> gpus_of_rank(const FoundGpus& found,
-                                                                        std::size_t first, std::size_t each) {
-  std::vector<Gpu> gpus;
-  for (std::size_t place = first; place < first + each; ++place) {
-    if (!found[place]) continue;
-    if (const auto* const reason = std::get_if<std::string>(&*found[place])) return *reason;
-    gpus.push_back(std::get<Gpu>(*found[place]));
-  }
-  if (gpus.size() < each) return std::nullopt;
-  return gpus;
 }
 
 /// Returns "4 ranks have 8 GPUs (CUDA_VISIBLE_DEVICES): …".
@@ -166,16 +154,21 @@ RankGpus to_rank_gpus(const FoundGpus& found, GpuShare share) {
   std::map<std::string, std::vector<int>> ranks_by_reason;
   for (std::size_t first = 0; first < found.size(); first += each) {
     const auto rank = static_cast<int>(result.gpus.size());
+    std::vector<Gpu> gpus;
+    std::string reason;  // the first one
+    for (const auto& one : std::span(found).subspan(first, each)) {
+      if (const Gpu* const gpu = gpu_in(one)) {
+        gpus.push_back(*gpu);
+      } else if (one && reason.empty()) {
+        reason = std::get<std::string>(*one);
+      }
+    }
     result.gpus.emplace_back();
     if (each > 1) result.more.emplace_back();
-    const auto one = gpus_of_rank(found, first, each);
-    if (!one) continue;
-    if (const auto* const gpus = std::get_if<std::vector<Gpu>>(&*one)) {
-      result.gpus.back() = gpus->front();
-      if (each > 1) result.more.back().assign(gpus->begin() + 1, gpus->end());
-    } else {
-      ranks_by_reason[std::get<std::string>(*one)].push_back(rank);
-    }
+    if (!reason.empty()) ranks_by_reason[reason].push_back(rank);
+    if (gpus.size() < each) continue;
+    result.gpus.back() = gpus.front();
+    if (each > 1) result.more.back().assign(gpus.begin() + 1, gpus.end());
   }
   for (const auto& [reason, ranks] : ranks_by_reason) {
     result.notes.push_back(
@@ -192,10 +185,9 @@ void note_unused_gpus(const Environment& environment, const Topology& topology, 
   const std::size_t places = ranks.gpus.size() * static_cast<std::size_t>(ranks.share.gpus_of_rank());
   const std::size_t needed = devices.needed(places);
   const auto is_known = [](const auto& gpu) { return gpu.has_value(); };
-  if (devices.count() <= needed || !std::all_of(ranks.gpus.begin(), ranks.gpus.end(), is_known)) return;
+  if (devices.count() <= needed || !std::ranges::all_of(ranks.gpus, is_known)) return;
   if (ranks.share.is_given()) {
-    const bool are_divided =
-        std::any_of(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return gpu.parts > 1; });
+    const bool are_divided = std::ranges::any_of(topology.gpus, [](const Gpu& gpu) { return gpu.parts > 1; });
     ranks.notes.push_back(format_text("{} of {} {} {} no rank", devices.count() - needed, devices.count(),
                                       are_divided ? "parts of GPUs" : "GPUs",
                                       devices.count() - needed == 1 ? "has" : "have"));

@@ -1,6 +1,7 @@
 #include "gpus/spread.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -25,8 +26,7 @@ std::vector<PackageGpus> by_package(const Topology& topology, const std::vector<
   for (const Gpu& gpu : gpus) {
     const auto package = package_of_cpus(topology, gpu.local_cpus);
     if (!package) return {};
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const PackageGpus& one) { return one.package == *package; });
+    auto group = std::ranges::find(groups, *package, &PackageGpus::package);
     if (group == groups.end()) group = groups.insert(groups.end(), {*package});
     group->gpus.push_back(gpu);
   }
@@ -42,8 +42,7 @@ void share_ranks(std::vector<PackageGpus>& groups, std::size_t ranks, std::size_
     left -= groups[i].ranks;
     remainders.emplace_back(ranks * groups[i].gpus.size() % gpus, i);
   }
-  std::stable_sort(remainders.begin(), remainders.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(remainders, std::greater(), [](const auto& one) { return one.first; });
   for (std::size_t i = 0; i < left; ++i) ++groups[remainders[i].second].ranks;
 }
 
@@ -86,10 +85,8 @@ std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vecto
   std::vector<PackageGpus> groups = by_package(topology, gpus);
   if (groups.size() < 2) return {};
   share_ranks(groups, count, gpus.size());
-  const auto fuller = [](const PackageGpus& a, const PackageGpus& b) { return a.ranks < b.ranks; };
-  if (std::max_element(groups.begin(), groups.end(), fuller)->ranks >=
-      most_in_a_package(topology, gpus, count))
-    return {};
+  const std::size_t most = std::ranges::max(groups, {}, &PackageGpus::ranks).ranks;
+  if (most >= most_in_a_package(topology, gpus, count)) return {};
   std::vector<Gpu> spread;
   for (const PackageGpus& group : groups) {
     for (std::size_t i = 0; i < group.ranks; ++i)

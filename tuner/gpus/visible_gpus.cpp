@@ -1,7 +1,7 @@
 #include "gpus/visible_gpus.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <utility>
 
 #include "base/format.hpp"
@@ -15,18 +15,14 @@ namespace {
 
 /// Whether an entry of a list is the GPU of a rank; nothing: that cannot be known.
 using Same = std::optional<bool>;
-using Matcher = std::function<Same(std::size_t rank, const std::string& id)>;
-
-std::optional<int> number_of(const std::string& id) { return parse_number<int>(id); }
 
 bool are_numbers(const VisibleDevices& list) {
-  return std::all_of(list.ids.begin(), list.ids.end(),
-                     [](const std::string& id) { return number_of(id).has_value(); });
+  return std::ranges::all_of(list.ids, [](const auto& id) { return parse_number<int>(id).has_value(); });
 }
 
 std::size_t count_known(const PlannedGpus& planned) {
   return static_cast<std::size_t>(
-      std::count_if(planned.begin(), planned.end(), [](const auto& gpu) { return gpu.has_value(); }));
+      std::ranges::count_if(planned, [](const auto& gpu) { return gpu.has_value(); }));
 }
 
 /// Returns "/dev/nvidia0,1" if the minors of all are known, else "0000:10:00.0 and 0000:20:00.0".
@@ -54,18 +50,16 @@ VisibleGpus not_compared(const VisibleDevices& list, const PlannedGpus& planned,
 
 /// Returns true if the GPUs of higher PCI addresses have higher minors, as they do on most machines.
 bool minors_in_pci_order(const PlannedGpus& planned) {
-  std::vector<std::pair<std::string, int>> gpus;
+  std::map<std::string, int> minors;  // by address
   for (const auto& gpu : planned) {
-    if (gpu && gpu->minor) gpus.emplace_back(gpu->pci_address, *gpu->minor);
+    if (gpu && gpu->minor) minors[gpu->pci_address] = *gpu->minor;
   }
-  std::sort(gpus.begin(), gpus.end());
-  return std::is_sorted(gpus.begin(), gpus.end(),
-                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return std::ranges::is_sorted(minors, {}, [](const auto& one) { return one.second; });
 }
 
 /// Compares an entry by what the plan says of the GPU.
 Same same_by_plan(const std::optional<RankGpu>& gpu, const std::string& id) {
-  if (const auto number = number_of(id)) return gpu->minor ? Same(*gpu->minor == *number) : Same();
+  if (const auto number = parse_number<int>(id)) return gpu->minor ? Same(*gpu->minor == *number) : Same();
   const auto uuid = uuid_in_name(id);
   return uuid && !gpu->uuid.empty() ? Same(begins_uuid(*uuid, gpu->uuid)) : Same();
 }
@@ -78,22 +72,21 @@ VisibleDevices in_pci_order(VisibleDevices list, const PlannedGpus& planned) {
     }
     return {};
   };
-  if (std::none_of(list.ids.begin(), list.ids.end(), [&](const auto& id) { return address(id).empty(); })) {
-    std::sort(list.ids.begin(), list.ids.end(),
-              [&](const auto& a, const auto& b) { return address(a) < address(b); });
-  }
+  if (std::ranges::none_of(list.ids, [&](const auto& id) { return address(id).empty(); }))
+    std::ranges::sort(list.ids, {}, address);
   return list;
 }
 
 bool has_all(const VisibleDevices& list, const PlannedGpus& planned) {
-  return std::all_of(planned.begin(), planned.end(), [&](const auto& gpu) {
-    return !gpu || std::any_of(list.ids.begin(), list.ids.end(),
-                               [&](const std::string& id) { return same_by_plan(gpu, id).value_or(false); });
+  return std::ranges::all_of(planned, [&](const auto& gpu) {
+    return !gpu || std::ranges::any_of(list.ids,
+                                       [&](const auto& id) { return same_by_plan(gpu, id).value_or(false); });
   });
 }
 
-/// Compares rank by rank. Precondition: the list is as long as `planned`, or longer.
-VisibleGpus by_rank(const VisibleDevices& list, const PlannedGpus& planned, const Matcher& same) {
+/// Compares rank by rank: `same` of a rank and an entry. Precondition: the list is as long as `planned`, or
+/// longer.
+VisibleGpus by_rank(const VisibleDevices& list, const PlannedGpus& planned, auto same) {
   bool differs = false;
   for (std::size_t rank = 0; rank < planned.size(); ++rank) {
     if (!planned[rank]) continue;
@@ -116,8 +109,8 @@ VisibleGpus by_plan(const VisibleDevices& list, const PlannedGpus& planned) {
 /// Withdraws a difference by CUDA's numbers if these may count the GPUs of a container.
 VisibleGpus unless_of_container(const VisibleDevices& list, const PlannedGpus& planned,
                                 VisibleGpus compared) {
-  const bool small = std::all_of(list.ids.begin(), list.ids.end(), [&](const std::string& id) {
-    const auto number = number_of(id);
+  const bool small = std::ranges::all_of(list.ids, [&](const std::string& id) {
+    const auto number = parse_number<int>(id);
     return number && *number < static_cast<int>(planned.size());
   });
   if (compared.difference.empty() || !small) return compared;
@@ -130,53 +123,6 @@ VisibleGpus compare_visible(const VisibleDevices& list, const PlannedGpus& plann
   if (!compared.difference.empty() && are_numbers(list) && !minors_in_pci_order(planned))
     return not_compared(list, planned, "CUDA counts in PCI order, and the device files do not");
   return unless_of_container(list, planned, std::move(compared));
-}
-
-/// Which list is compared, or why none is.
-struct Chosen {
-  enum class Kind { none, visible, slurm, container };
-  Kind kind = Kind::none;
-  VisibleDevices list = {};
-  std::string not_compared = {};
-};
-
-/// Says that a list may be one rank's own, if it is shorter than that of the plan's GPUs.
-Chosen unless_short(Chosen chosen, std::size_t gpus) {
-  if (chosen.list.ids.empty()) return {};
-  if (chosen.list.ids.size() >= gpus) return chosen;
-  return {Chosen::Kind::none,
-          {},
-          format_text(
-              "{} lists {}, fewer than the plan's {}, so it may be one rank's own: it is not compared with "
-              "the plan's GPUs",
-              chosen.list.variable, print_count(chosen.list.ids.size(), "GPU"), gpus)};
-}
-
-Chosen chosen_list(const Environment& environment, const PlannedGpus& planned, GpuRuntime runtime) {
-  using Kind = Chosen::Kind;
-  if (count_known(planned) == 0) return {};
-  auto visible = visible_devices(environment, runtime);
-  auto slurm = slurm_gpus(environment);
-  if (visible) {
-    const bool slurm_too = slurm && are_numbers(*visible) && visible->ids.size() >= planned.size();
-    const bool is_short = visible->ids.size() < planned.size();  // it may be one rank's own
-    const bool step_has_all = slurm && slurm->ids.size() >= planned.size();
-    if ((is_short && step_has_all) || (slurm_too && slurm->ids.size() == visible->ids.size()))
-      return {Kind::slurm, in_pci_order(*std::move(slurm), planned)};
-    if (slurm_too) {
-      return {
-          Kind::none,
-          {},
-          not_compared(*visible, planned,
-                       format_text("its numbers may count the node's GPUs or those of {}", slurm->variable))
-              .not_compared};
-    }
-    return unless_short({Kind::visible, *std::move(visible)}, planned.size());
-  }
-  if (slurm) return unless_short({Kind::slurm, in_pci_order(*std::move(slurm), planned)}, planned.size());
-  if (auto container = container_gpus(environment))
-    return unless_short({Kind::container, *std::move(container)}, planned.size());
-  return {};
 }
 
 VisibleGpus compare_container(const VisibleDevices& list, const PlannedGpus& planned) {
@@ -198,18 +144,50 @@ VisibleGpus compare_slurm(const VisibleDevices& list, const PlannedGpus& planned
   return compared;
 }
 
-VisibleGpus compare_chosen(const Chosen& chosen, const PlannedGpus& planned) {
-  switch (chosen.kind) {
-    case Chosen::Kind::none:
-      break;
-    case Chosen::Kind::visible:
-      return compare_visible(chosen.list, planned);
-    case Chosen::Kind::slurm:
-      return compare_slurm(chosen.list, planned);
-    case Chosen::Kind::container:
-      return compare_container(chosen.list, planned);
+/// Which list is compared, and how; or why none is.
+struct Chosen {
+  VisibleGpus (*compare)(const VisibleDevices&, const PlannedGpus&) = nullptr;
+  VisibleDevices list = {};
+  std::string not_compared = {};
+};
+
+/// Says that a list may be one rank's own, if it is shorter than that of the plan's GPUs.
+Chosen unless_short(Chosen chosen, std::size_t gpus) {
+  if (chosen.list.ids.empty()) return {};
+  if (chosen.list.ids.size() >= gpus) return chosen;
+  return {nullptr,
+          {},
+          format_text(
+              "{} lists {}, fewer than the plan's {}, so it may be one rank's own: it is not compared with "
+              "the plan's GPUs",
+              chosen.list.variable, print_count(chosen.list.ids.size(), "GPU"), gpus)};
+}
+
+Chosen chosen_list(const Environment& environment, const PlannedGpus& planned, GpuRuntime runtime) {
+  if (count_known(planned) == 0) return {};
+  auto visible = visible_devices(environment, runtime);
+  auto slurm = slurm_gpus(environment);
+  if (!visible && slurm)
+    return unless_short({compare_slurm, in_pci_order(*std::move(slurm), planned)}, planned.size());
+  if (!visible) {
+    auto container = container_gpus(environment);
+    if (!container) return {};
+    return unless_short({compare_container, *std::move(container)}, planned.size());
   }
-  return {{}, chosen.not_compared};
+  const bool is_short = visible->ids.size() < planned.size();  // it may be one rank's own
+  const bool slurm_too = slurm && are_numbers(*visible) && !is_short;
+  const bool step_has_all = slurm && slurm->ids.size() >= planned.size();
+  if ((is_short && step_has_all) || (slurm_too && slurm->ids.size() == visible->ids.size()))
+    return {compare_slurm, in_pci_order(*std::move(slurm), planned)};
+  if (!slurm_too) return unless_short({compare_visible, *std::move(visible)}, planned.size());
+  const std::string why =
+      format_text("its numbers may count the node's GPUs or those of {}", slurm->variable);
+  return {nullptr, {}, not_compared(*visible, planned, why).not_compared};
+}
+
+VisibleGpus compare_chosen(const Chosen& chosen, const PlannedGpus& planned) {
+  if (chosen.compare == nullptr) return {{}, chosen.not_compared};
+  return chosen.compare(chosen.list, planned);
 }
 
 /// Adds minors and UUIDs that the plan lacks, from the GPUs at the same PCI addresses.
@@ -248,7 +226,7 @@ VisibleGpus compare_visible_gpus(const Environment& environment, PlannedGpus pla
   add_what_is_here(planned, topology);
   const GpuRuntime runtime = runtime_of(topology);
   const Chosen chosen = chosen_list(environment, planned, runtime);
-  const bool by_found = chosen.kind == Chosen::Kind::visible || chosen.kind == Chosen::Kind::slurm;
+  const bool by_found = chosen.compare == compare_visible || chosen.compare == compare_slurm;
   const FoundGpus found = by_found ? found_gpus(environment, topology, static_cast<int>(planned.size()))
                                    : FoundGpus{std::nullopt};
   if (!all_known(found)) return compare_chosen(chosen, planned);
@@ -256,9 +234,8 @@ VisibleGpus compare_visible_gpus(const Environment& environment, PlannedGpus pla
     return Same(std::get<Gpu>(*found[rank]).pci_address == planned[rank]->pci_address);
   });
   // Where a driver hides GPUs, the others are those of the container, and the numbers count them.
-  const bool hides_some =
-      std::any_of(topology.gpus.begin(), topology.gpus.end(), [](const Gpu& gpu) { return !gpu.usable; });
-  const bool certain = chosen.kind == Chosen::Kind::slurm || runtime == GpuRuntime::hip || hides_some;
+  const bool hides_some = !std::ranges::all_of(topology.gpus, &Gpu::usable);
+  const bool certain = chosen.compare == compare_slurm || runtime == GpuRuntime::hip || hides_some;
   return certain ? compared : unless_of_container(chosen.list, planned, std::move(compared));
 }
 
