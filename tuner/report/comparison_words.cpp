@@ -29,13 +29,6 @@ std::optional<Comparison> rival_of(const Evidence& evidence, const Workload& wor
   return rival;
 }
 
-std::optional<Comparison> unbound_beside(const Evidence& evidence, const Workload& workload,
-                                         std::size_t winner) {
-  const CandidateEvidence* unbound = control_of(evidence, Control::unbound);
-  if (unbound == nullptr) return std::nullopt;
-  return compared(evidence, workload, unbound->id, evidence.candidates[winner].id);
-}
-
 /// Says why a rival that may be faster did not win. Empty if its interval does not raise the question, or if
 /// the grounds answer it.
 std::string why_it_stays(const Comparison& rival, const Decision& decision) {
@@ -56,7 +49,7 @@ bool is_known(const std::optional<Comparison>& comparison) {
 bool each_once(const Evidence& evidence) {
   std::map<int, std::set<int>> rounds;  // by candidate
   for (const Sample& sample : evidence.samples) rounds[sample.candidate].insert(sample.round);
-  return std::all_of(rounds.begin(), rounds.end(), [](const auto& one) { return one.second.size() == 1; });
+  return std::ranges::all_of(rounds, [](const auto& one) { return one.second.size() == 1; });
 }
 
 std::string unknown_differences(bool once, bool with_unbound, const char* once_each, const char* too_few) {
@@ -65,12 +58,6 @@ std::string unknown_differences(bool once, bool with_unbound, const char* once_e
                        once_each);
   return format_text("Too few {}; differences{} are not known", too_few,
                      with_unbound ? ", also to unbound," : "");
-}
-
-/// Returns ". --budget of about 3m would tell"; empty if no longer budget would.
-std::string remedy(Nanoseconds telling_budget_ns) {
-  if (telling_budget_ns == 0) return "";
-  return format_text(". --budget of about {} would tell", print_budget(telling_budget_ns));
 }
 
 }  // namespace
@@ -82,24 +69,26 @@ std::string unknown_differences_in_words(const Evidence& evidence) {
 
 std::string unknown_differences_in_words(const Trial& trial) {
   const auto& tried = trial.candidates;
-  const bool once =
-      std::all_of(tried.begin(), tried.end(), [](const auto& one) { return one.runs.size() < 2; });
-  const bool with_unbound = std::any_of(tried.begin(), tried.end(),
-                                        [](const auto& one) { return one.control == Control::unbound; });
-  return unknown_differences(once, with_unbound, "ran once", "splits ran twice");
+  const bool once = std::ranges::all_of(tried, [](const auto& one) { return one.runs.size() < 2; });
+  const auto unbound = std::ranges::find(tried, Control::unbound, &TrialCandidate::control);
+  return unknown_differences(once, unbound != tried.end(), "ran once", "splits ran twice");
 }
 
 std::string comparisons_in_words(const Evidence& evidence, const Workload& workload, const Decision& decision,
                                  Nanoseconds telling_budget_ns) {
   const auto rival = rival_of(evidence, workload, decision);
-  const auto unbound = unbound_beside(evidence, workload, decision.winner);
+  std::optional<Comparison> unbound;
+  if (const CandidateEvidence* const control = control_of(evidence, Control::unbound))
+    unbound = compared(evidence, workload, control->id, evidence.candidates[decision.winner].id);
   const bool known = is_known(rival) || is_known(unbound);
   std::string text;
   if (!known && (rival || unbound)) text += ". " + unknown_differences_in_words(evidence);
   if (known && rival) text += ". " + comparison_in_words(*rival) + why_it_stays(*rival, decision);
   if (known && unbound) text += ". " + comparison_in_words(*unbound);
   if (!unbound) text += ". Unbound was not measured";
-  return known ? text : text + remedy(telling_budget_ns);
+  if (!known && telling_budget_ns != 0)
+    text += format_text(". --budget of about {} would tell", print_budget(telling_budget_ns));
+  return text;
 }
 
 }  // namespace zf

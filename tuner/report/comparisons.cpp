@@ -12,10 +12,8 @@
 namespace zf {
 
 const CandidateEvidence* candidate_with(const Evidence& evidence, int id) {
-  for (const CandidateEvidence& candidate : evidence.candidates) {
-    if (candidate.id == id) return &candidate;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(evidence.candidates, id, &CandidateEvidence::id);
+  return found == evidence.candidates.end() ? nullptr : &*found;
 }
 
 namespace {
@@ -44,10 +42,8 @@ std::vector<OtherSplit> splits_beside_winner(const Trial& trial) {
 }
 
 std::optional<Comparison> find_control(const std::vector<OtherSplit>& others, Control control) {
-  for (const OtherSplit& other : others) {
-    if (other.control == control) return other.comparison;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(others, control, &OtherSplit::control);
+  return found == others.end() ? std::nullopt : std::optional(found->comparison);
 }
 
 }  // namespace
@@ -58,10 +54,9 @@ std::string name_in_words(Control control, const std::string& label) {
 
 Comparison compared(const Evidence& evidence, const Workload& workload, int id, int other) {
   const CandidateEvidence& candidate = *candidate_with(evidence, id);
-  Comparison comparison;
-  comparison.name = name_in_words(candidate.control, candidate.label);
-  comparison.accuracy = evidence.accuracy_wanted;
-  comparison.longer = difference_by(VisitsOf::check, evidence, workload, other, id);
+  Comparison comparison{.name = name_in_words(candidate.control, candidate.label),
+                        .longer = difference_by(VisitsOf::check, evidence, workload, other, id),
+                        .accuracy = evidence.accuracy_wanted};
   if (comparison.longer.is_known()) return comparison;
   comparison.longer = difference_by(VisitsOf::search, evidence, workload, other, id);
   const bool both =
@@ -82,12 +77,10 @@ std::optional<Nanoseconds> checked_period_ns(const Evidence& evidence, const Wor
 
 Comparison compared(const Trial& trial, std::size_t index, std::size_t other) {
   const TrialCandidate& candidate = trial.candidates[index];
-  Comparison comparison;
-  comparison.name = name_in_words(candidate.control, candidate.label);
-  comparison.longer = levels_of(trial).difference(other, index);
-  comparison.accuracy = kDefaultTie;
-  comparison.of_rates = trial.higher_is_better;
-  return comparison;
+  return {.name = name_in_words(candidate.control, candidate.label),
+          .longer = levels_of(trial).difference(other, index),
+          .accuracy = kDefaultTie,
+          .of_rates = trial.higher_is_better};
 }
 
 const CandidateEvidence* chosen_of(const Plan& plan) {
@@ -128,7 +121,7 @@ bool is_unbound_better(const Plan& plan) {
 
 bool was_checked(const Plan& plan) {
   const auto& samples = plan.evidence.samples;
-  return !plan.trial && std::any_of(samples.begin(), samples.end(), [&](const Sample& sample) {
+  return !plan.trial && std::ranges::any_of(samples, [&](const Sample& sample) {
     return came_after_choice(plan.evidence, sample);
   });
 }

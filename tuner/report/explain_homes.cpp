@@ -26,9 +26,8 @@ Domains domains_of_plan(const Plan& plan, const Topology& topology) {
   for (const RankBinding& rank : plan.ranks) {
     std::vector<Gpu> own;
     for (const RankGpu& planned : gpus_of(rank)) {
-      const auto gpu = std::find_if(gpus.begin(), gpus.end(),
-                                    [&](const Gpu& one) { return one.pci_address == planned.pci_address; });
-      if (gpu != gpus.end() && !gpu->local_cpus.empty()) own.push_back(*gpu);
+      const Gpu* const gpu = gpu_at(gpus, planned.pci_address);
+      if (gpu != nullptr && !gpu->local_cpus.empty()) own.push_back(*gpu);
     }
     const bool known = !own.empty() && own.size() == gpus_of(rank).size();
     of_ranks.gpus.push_back(known ? std::optional(own.front()) : std::nullopt);

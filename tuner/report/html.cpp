@@ -1,5 +1,7 @@
 #include "report/html.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,13 @@ constexpr const char* kMarkSeen = "<span aria-hidden=\"true\">▶</span><span cl
 /// Makes the browser refuse to load or run anything.
 constexpr const char* kPolicy = "default-src 'none'; style-src 'unsafe-inline'";
 
+struct Escape {
+  char letter;
+  const char* entity;
+};
+constexpr auto kEscapes =
+    std::to_array<Escape>({{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}});
+
 /// Longer text may be broken anywhere.
 constexpr std::size_t kOneLine = 40;
 
@@ -34,25 +43,8 @@ std::string cell(std::string_view tag, const Table::Column& column, std::string_
 std::string html_text(std::string_view text) {
   std::string safe;
   for (const char letter : one_line(text)) {
-    switch (letter) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += letter;
-    }
+    const auto* const escape = std::ranges::find(kEscapes, letter, &Escape::letter);
+    safe += escape == kEscapes.end() ? std::string(1, letter) : escape->entity;
   }
   return safe;
 }

@@ -1,5 +1,6 @@
 #include "report/machine_drawing.hpp"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -68,22 +69,15 @@ std::string open_box(std::string_view kind, std::string_view title) {
   return format_text("<div class=\"box {}\"><h4>{}</h4>\n", kind, html_text(title));
 }
 
-const NumaNode* find_node(const Topology& topology, Node id) {
-  for (const NumaNode& node : topology.nodes) {
-    if (node.id == id) return &node;
-  }
-  return nullptr;
-}
-
 std::string memory_of(const NumaNode& node) {
   return node.memory_bytes == 0 ? "" : format_text(", {}", print_bytes(node.memory_bytes));
 }
 
 std::string node_title(const Topology& topology, const Core& core) {
   if (!core.node) return "";
-  const NumaNode* node = find_node(topology, *core.node);
-  std::string title =
-      format_text("NUMA node {}{}", core.node->os_index, node == nullptr ? "" : memory_of(*node));
+  const auto node = std::ranges::find(topology.nodes, *core.node, &NumaNode::id);
+  std::string title = format_text("NUMA node {}{}", core.node->os_index,
+                                  node == topology.nodes.end() ? "" : memory_of(*node));
   for (const Gpu& gpu : topology.gpus) {
     if (gpu.node == core.node) title += format_text(" · GPU {} {}", gpu.pci_address, gpu.name);
   }

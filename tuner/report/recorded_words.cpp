@@ -23,9 +23,7 @@ std::string ratio_in_words(const Difference& longer) {
 
 std::string estimates_in_words(const WorkloadFile& file) {
   if (file.estimates.empty()) return "";
-  std::string names;
-  for (const std::string& name : file.estimates) names += (names.empty() ? "" : ", ") + name;
-  return format_text("estimates, not measured: {}\n", names);
+  return format_text("estimates, not measured: {}\n", join_text(file.estimates, ", "));
 }
 
 std::string recorded_in_words(const WorkloadFile& file) {

@@ -94,16 +94,15 @@ std::string copy_in_words(const Plan& plan) {
 /// Says where the sides of divided homes cross.
 std::string crossing_in_words(const Sides& sides) {
   const auto& points = sides.divided;
-  if (points.empty() ||
-      !std::all_of(points.begin(), points.end(), [](const auto& one) { return one.training; }))
-    return "";
-  const auto longer = std::count_if(points.begin(), points.end(), is_step_longer);
+  const auto has_training = [](const SidesPoint& one) { return one.training.has_value(); };
+  if (points.empty() || !std::ranges::all_of(points, has_training)) return "";
+  const auto longer = std::ranges::count_if(points, is_step_longer);
   if (longer == 0 || longer == std::ssize(points)) {
     return format_text(
         " The lines of divided homes do not cross: the step is the {} side at every size that was measured.",
         longer == 0 ? "shorter" : "longer");
   }
-  if (!std::is_partitioned(points.begin(), points.end(), is_step_longer))
+  if (!std::ranges::is_partitioned(points, is_step_longer))
     return " Which side of divided homes is longer changes from size to size.";
   const auto more = points.begin() + longer;
   return format_text(

@@ -35,9 +35,7 @@ struct Rows {
 Rows rows_of(const Plan& plan) {
   Rows rows;
   std::vector<OtherSplit> splits = splits_beside_plan(plan);
-  std::stable_sort(splits.begin(), splits.end(), [](const OtherSplit& a, const OtherSplit& b) {
-    return a.comparison.longer.estimate < b.comparison.longer.estimate;
-  });
+  std::ranges::stable_sort(splits, {}, [](const auto& one) { return one.comparison.longer.estimate; });
   std::size_t no_controls = 0;
   for (OtherSplit& split : splits) {
     if (!split.comparison.longer.is_known()) continue;
@@ -126,30 +124,23 @@ std::string row_of(const OtherSplit& split, const Places& places) {
       checked ? "" : ", in the search");
 }
 
-const TrialCandidate& winner_of(const Trial& trial) {
-  return trial.candidates[static_cast<std::size_t>(trial.winner)];
-}
-
-/// Returns what the plan's own split takes: the median that its job printed, or its period.
-std::string plan_takes(const Plan& plan) {
-  if (plan.trial) return format_text("median {:.4g}", winner_of(*plan.trial).median);
-  const auto checked = checked_period_ns(plan.evidence, plan.workload, plan.choice.candidate);
-  return print_duration(checked.value_or(plan.choice.period_ns_median)) + " per period";
-}
-
-std::string label_of_plan(const Plan& plan) {
-  if (plan.trial) return winner_of(*plan.trial).label;
-  const CandidateEvidence* chosen = chosen_of(plan);
-  return chosen == nullptr ? "" : chosen->label;
-}
-
+/// Returns the row of the plan's own split, with the median that its job printed, or its period.
 std::string row_of_plan(const Plan& plan, double accuracy, const Places& places) {
+  std::string label, takes;
+  if (plan.trial) {
+    const TrialCandidate& winner = plan.trial->candidates[static_cast<std::size_t>(plan.trial->winner)];
+    label = winner.label;
+    takes = format_text("median {:.4g}", winner.median);
+  } else {
+    if (const CandidateEvidence* const chosen = chosen_of(plan)) label = chosen->label;
+    const auto checked = checked_period_ns(plan.evidence, plan.workload, plan.choice.candidate);
+    takes = print_duration(checked.value_or(plan.choice.period_ns_median)) + " per period";
+  }
   return format_text(
       "<tr class=\"chosen\"><th scope=\"row\">{}</th><td class=\"plot\"><svg role=\"img\" class=\"plan\">"
       "<title>This plan</title>{}{}</svg></td><td class=\"figures\">{}</td>"
       "<td class=\"verdict\">this plan</td></tr>\n",
-      html_text(label_of_plan(plan)), backdrop(accuracy, places), shape_at(50, "M0-7l7 7l-7 7l-7-7z"),
-      plan_takes(plan));
+      html_text(label), backdrop(accuracy, places), shape_at(50, "M0-7l7 7l-7 7l-7-7z"), takes);
 }
 
 /// Returns a row with nothing but words or numbers along the plot.
@@ -183,17 +174,14 @@ std::string controls_in_words(const std::vector<OtherSplit>& splits) {
         std::pair(Control::shared, "Shared home: both sides on all cores of a rank."),
         std::pair(Control::half, "Half and half: ZenFlow's default."),
         std::pair(Control::eighty_twenty, "80/20: SuperOffload's default, 80 % for the optimizer.")}) {
-    const bool shown = std::any_of(splits.begin(), splits.end(), [&, which = control](const OtherSplit& one) {
-      return one.control == which;
-    });
-    if (shown) text += format_text(" {}", words);
+    if (std::ranges::find(splits, control, &OtherSplit::control) != splits.end())
+      text += format_text(" {}", words);
   }
   return text;
 }
 
 std::string caption(const Plan& plan, const Rows& rows, const Places& places) {
   const Comparison& first = rows.splits.front().comparison;
-  const auto any = [&](auto holds) { return std::any_of(rows.splits.begin(), rows.splits.end(), holds); };
   std::string text = format_text(
       "By how much {} differs from that under this plan, with the 95 % interval; {} is faster. "
       "An interval within the shaded ±{:.1f} % is a tie.",
@@ -201,12 +189,14 @@ std::string caption(const Plan& plan, const Rows& rows, const Places& places) {
       : first.of_rates ? "the throughput of the job"
                        : "the time that the job printed",
       first.of_rates ? "plus" : "minus", 100 * first.accuracy);
-  if (any([](const OtherSplit& one) { return one.comparison.basis != Basis::checked; }))
+  const auto was_searched = [](const OtherSplit& one) { return one.comparison.basis != Basis::checked; };
+  if (std::ranges::any_of(rows.splits, was_searched))
     text += " Hollow: as seen in the search, which favours its choice, and not checked after it.";
-  if (any([&](const OtherSplit& one) {
-        const Difference shown = shown_difference(one.comparison);
-        return !places.holds(shown.low) || !places.holds(shown.high);
-      }))
+  const auto goes_on = [&](const OtherSplit& one) {
+    const Difference shown = shown_difference(one.comparison);
+    return !places.holds(shown.low) || !places.holds(shown.high);
+  };
+  if (std::ranges::any_of(rows.splits, goes_on))
     text += " An arrow marks an interval that goes on beyond the plot.";
   if (rows.left_out > 0) text += format_text(" The table of all splits also has {} more.", rows.left_out);
   return text + controls_in_words(rows.splits);
