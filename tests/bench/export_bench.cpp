@@ -15,7 +15,6 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -30,6 +29,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "os/standard_streams.hpp"
+#include "rows.hpp"
 #include "zf_runtime.h"
 
 namespace {
@@ -59,16 +59,6 @@ struct Job {
   bool prepared = false;
   std::string folder = "/tmp";
 };
-
-void check(zf_status status) {
-  if (status != ZF_OK)
-    throw Error(Exit::runtime_error, format_text("{}: {}", zf_status_name(status), zf_last_error()));
-}
-
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
 
 /// Returns the seconds that the call takes.
 template <class Call>
@@ -200,35 +190,16 @@ Figures measure(const Job& job) {
   return figures;
 }
 
-struct Row {
-  std::string name;
-  std::string command;
-  std::array<std::vector<double>, kNames.size()> samples = {};
-};
-
-void measure(Row& row) {
-  std::FILE* const pipe = ::popen(row.command.c_str(), "re");
-  if (pipe == nullptr) throw_errno(errno, "popen");
-  for (std::vector<double>& samples : row.samples) {
-    double figure = 0;
-    if (std::fscanf(pipe, "%lf", &figure) == 1) samples.push_back(figure);
-  }
-  if (::pclose(pipe) != 0) throw Error(Exit::runtime_error, "failed: " + row.command);
-}
-
 void run(int rounds, const std::string& before, const std::string& room, const std::string& command) {
   std::vector<Row> rows;
   const std::string variables = "ZF_TUNE=off " + (room.empty() ? "" : "ZF_EXPORT_MIB=" + room + " ");
-  if (!before.empty()) {
-    rows.push_back(
-        {.name = "before",
-         .command = format_text("{0}LD_LIBRARY_PATH='{1}/lib' ZF_OPTIMIZER='{1}/bin/zf-optimizer' {2}",
-                                variables, before, command)});
-  }
-  rows.push_back({.name = "now", .command = variables + command});
-  for (int round = 0; round < rounds; ++round) {
-    for (Row& row : rows) measure(row);
-  }
+  const auto add = [&](const char* name, const std::string& folder) {
+    rows.push_back({name, variables + variables_for(folder) + command, {}});
+    rows.back().samples.resize(kNames.size());
+  };
+  if (!before.empty()) add("before", before);
+  add("now", "");
+  measure(rows, rounds);
   print_stdout("Medians of {} rounds (least to most)\n\n| |", rounds);
   for (const Row& row : rows) print_stdout(" {} |", row.name);
   print_stdout("\n| --- |");
@@ -236,8 +207,8 @@ void run(int rounds, const std::string& before, const std::string& room, const s
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     print_stdout("\n| {} |", kNames[i]);
     for (const Row& row : rows) {
-      const auto [least, most] = std::minmax_element(row.samples[i].begin(), row.samples[i].end());
-      print_stdout(" {:.3g} ({:.3g} to {:.3g}) |", median(row.samples[i]), *least, *most);
+      const auto [middle, least, most] = spread_of(row.samples[i]);
+      print_stdout(" {:.3g} ({:.3g} to {:.3g}) |", middle, least, most);
     }
   }
   print_stdout("\n");

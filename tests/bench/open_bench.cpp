@@ -15,7 +15,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -32,6 +31,7 @@
 #include "base/format.hpp"
 #include "os/affinity.hpp"
 #include "os/standard_streams.hpp"
+#include "rows.hpp"
 #include "zf_runtime.h"
 
 namespace {
@@ -54,11 +54,6 @@ class Stopwatch {
  private:
   Nanoseconds since_ = now_ns();
 };
-
-void check(zf_status status) {
-  if (status != ZF_OK)
-    throw Error(Exit::runtime_error, format_text("{}: {}", zf_status_name(status), zf_last_error()));
-}
 
 void print(const std::array<double, kFigures>& figures) {
   for (const double figure : figures) print_stdout("{} ", figure);
@@ -151,22 +146,6 @@ void measure_kernel(double gib) {
   print(figures);
 }
 
-struct Row {
-  std::string name;
-  std::string command;
-  std::array<std::vector<double>, kFigures> samples = {};
-};
-
-void measure(Row& row) {
-  std::FILE* const pipe = ::popen(row.command.c_str(), "re");
-  if (pipe == nullptr) throw_errno(errno, "popen");
-  for (std::vector<double>& samples : row.samples) {
-    double figure = 0;
-    if (std::fscanf(pipe, "%lf", &figure) == 1) samples.push_back(figure);
-  }
-  if (::pclose(pipe) != 0) throw Error(Exit::runtime_error, "failed: " + row.command);
-}
-
 /// Returns false where the kernel gives no huge pages to shared memory. The rows would be equal there.
 bool has_huge_pages() {
   std::string setting;
@@ -175,20 +154,12 @@ bool has_huge_pages() {
          setting.find("[deny]") == std::string::npos;
 }
 
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
-
 void run(double gib, int rounds, const std::string& before, const std::string& self) {
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, const std::string& words, const std::string& folder = "") {
-    const std::string variables =
-        folder.empty()
-            ? ""
-            : format_text("LD_LIBRARY_PATH='{0}/lib' ZF_OPTIMIZER='{0}/bin/zf-optimizer' ", folder);
-    rows.push_back({.name = name,
-                    .command = format_text("{}ZF_TUNE=off '{}' --gib={} {}", variables, self, gib, words)});
+    rows.push_back(
+        {name, format_text("{}ZF_TUNE=off '{}' --gib={} {}", variables_for(folder), self, gib, words), {}});
+    rows.back().samples.resize(kFigures);
   };
   if (!before.empty()) add("before, 4 KiB pages", "--once=no", before);
   add("4 KiB pages", "--once=no");
@@ -197,9 +168,7 @@ void run(double gib, int rounds, const std::string& before, const std::string& s
     add("huge pages", "--once=try");
   }
   add("kernel alone, 4 KiB", "--once=kernel");
-  for (int round = 0; round < rounds; ++round) {
-    for (Row& row : rows) measure(row);
-  }
+  measure(rows, rounds);
   print_stdout("{:.1f} GiB, {} CPUs, medians of {} rounds (least to most)\n\n| |", gib,
                thread_affinity().size(), rounds);
   for (const char* name : kNames) print_stdout(" {} |", name);
@@ -207,8 +176,8 @@ void run(double gib, int rounds, const std::string& before, const std::string& s
   for (const Row& row : rows) {
     print_stdout("| {} |", row.name);
     for (const std::vector<double>& samples : row.samples) {
-      const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
-      print_stdout(" {:.2f} ({:.2f} to {:.2f}) |", median(samples), *least, *most);
+      const auto [middle, least, most] = spread_of(samples);
+      print_stdout(" {:.2f} ({:.2f} to {:.2f}) |", middle, least, most);
     }
     print_stdout("\n");
   }
