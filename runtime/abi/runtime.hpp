@@ -91,6 +91,8 @@ class Runtime {
   /// Throws AbiError(ZF_ERROR_USAGE) if the group has no such parameters or moments.
   void check_state_range(std::size_t group, zf_buffer_kind kind, std::uint64_t begin,
                          std::uint64_t count) const;
+  /// Returns the deadline of a wait. A timeout of 0 only polls, and a negative one waits for ever.
+  static Nanoseconds deadline_of(std::int64_t timeout_ms);
   /// Returns the ticket, or the last one for 0. Throws AbiError(ZF_ERROR_USAGE) if the ticket was never given
   /// out.
   std::uint64_t known_ticket(std::uint64_t ticket) const;

@@ -8,109 +8,16 @@
 #include <numeric>
 #include <utility>
 
-#include "abi/scalars.hpp"
 #include "abi/status.hpp"
-#include "abi/versioned.hpp"
+#include "abi/submit_args.hpp"
 #include "base/format.hpp"
-#include "base/text.hpp"
 #include "ipc/notes.hpp"
 
 namespace zf {
 namespace {
 
-constexpr std::uint32_t kKindsOfUsers = 4;  // of zf_submit_args.work
-
 /// Returns whether the chunks of such work are counted (WorkEntry::first_chunk).
 bool is_counted(WorkKind kind) { return kind != WorkKind::norm && kind != WorkKind::save; }
-
-WorkKind kind_of(const zf_submit_args& args) {
-  static_assert(static_cast<int>(WorkKind::step) == ZF_STEP && static_cast<int>(WorkKind::norm) == ZF_NORM &&
-                static_cast<int>(WorkKind::speculate) == ZF_SPECULATE &&
-                static_cast<int>(WorkKind::take_back) == ZF_TAKE_BACK);
-  return static_cast<WorkKind>(args.work);
-}
-
-void check(const zf_submit_args& args, std::size_t group_count) {
-  if (args.work >= kKindsOfUsers)
-    throw AbiError(
-        ZF_ERROR_USAGE,
-        format_text("work is {}; it must be ZF_STEP, ZF_NORM, ZF_SPECULATE or ZF_TAKE_BACK", args.work));
-  if (args.buffer >= kGradBuffers)
-    throw AbiError(ZF_ERROR_USAGE, format_text("buffer is {}; it must be 0 or 1", args.buffer));
-  if (args.reserved != 0)
-    throw AbiError(ZF_ERROR_USAGE, format_text("reserved is {}; it must be 0", args.reserved));
-  if (args.groups == nullptr && args.n_groups != 0)
-    throw AbiError(ZF_ERROR_USAGE, format_text("groups is NULL, but n_groups is {}", args.n_groups));
-  if ((args.begin != 0 || args.end != 0) && kind_of(args) != WorkKind::speculate)
-    throw AbiError(ZF_ERROR_USAGE, "begin or end is set, and work is not ZF_SPECULATE", "set both to 0");
-  if (args.n_groups > group_count)
-    throw AbiError(ZF_ERROR_USAGE,
-                   format_text("n_groups is {}, but the number of groups is {}", args.n_groups, group_count));
-}
-
-/// Checks the scalars of a submission, except for those of each group.
-void check_scalars(const zf_submit_args& args) {
-  if (kind_of(args) == WorkKind::norm || kind_of(args) == WorkKind::take_back) {
-    if (args.scalars == nullptr && args.scalars_of == nullptr && args.scalar_count == 0) return;
-    throw AbiError(ZF_ERROR_USAGE,
-                   format_text("work is {}, and scalars, scalars_of or scalar_count is set",
-                               kind_of(args) == WorkKind::norm ? "ZF_NORM" : "ZF_TAKE_BACK"),
-                   "it takes none");
-  }
-  if (args.groups != nullptr && args.n_groups == 0) return;
-  if (args.scalars == nullptr)
-    throw AbiError(ZF_ERROR_USAGE, "scalars is NULL", "zf_adam_scalars computes those of a step");
-  check_element_size(args.scalars_size, kFirstScalarsBytes, "zf_submit_args.scalars_size",
-                     "set it to sizeof(zf_scalars)");
-  for (std::size_t i = 0; i < args.scalar_count; ++i) {
-    const std::uint64_t step = read_scalars(args.scalars, i, args.scalars_size).step;
-    if (step != 0 && step <= kMaxStep) continue;
-    throw AbiError(ZF_ERROR_USAGE,
-                   format_text("scalars {}: step is {}; it must be 1 to {}", i, step, kMaxStep));
-  }
-}
-
-/// Throws AbiError(ZF_ERROR_USAGE) if one of `groups` groups has no scalars.
-void check_scalars_of(const zf_submit_args& args, std::size_t groups) {
-  if (args.scalars == nullptr) return;
-  if (args.scalars_of == nullptr) {
-    if (args.scalar_count == 1 || args.scalar_count == groups) return;
-    throw AbiError(ZF_ERROR_USAGE,
-                   format_text("scalar_count is {} for {}", args.scalar_count, print_count(groups, "group")),
-                   "give one for all or one for each, or set scalars_of");
-  }
-  for (std::size_t i = 0; i < groups; ++i) {
-    if (args.scalars_of[i] < args.scalar_count) continue;
-    throw AbiError(ZF_ERROR_USAGE, format_text("scalars_of[{}] is {}, but scalar_count is {}", i,
-                                               args.scalars_of[i], args.scalar_count));
-  }
-}
-
-/// Returns what a submission asks for one group, which is number `index` among its groups.
-GroupRequest request_of(const zf_submit_args& args, std::size_t index, std::uint64_t serial) {
-  const std::size_t of_all = args.scalar_count == 1 ? 0 : index;
-  const zf_scalars scalars = read_scalars(
-      args.scalars, args.scalars_of == nullptr ? of_all : args.scalars_of[index], args.scalars_size);
-  return {.step = scalars.step,
-          .serial = serial,
-          .seed = scalars.seed,
-          .scalars = kernel_scalars(scalars),
-          .mode = static_cast<AdamMode>(scalars.mode)};
-}
-
-/// Returns the chunks of a group that a submission names. Throws AbiError(ZF_ERROR_USAGE) if these are not
-/// whole ones.
-ChunkRange chunks_of(const GroupBlock& group, const zf_submit_args& args) {
-  if (args.end == 0) return {0, group.chunks()};
-  const std::uint64_t each = group.chunk_elements;
-  const auto is_whole = [&](std::uint64_t at) { return at % each == 0 || at == group.elements; };
-  if (args.begin >= args.end || args.end > group.elements || !is_whole(args.begin) || !is_whole(args.end)) {
-    throw AbiError(ZF_ERROR_USAGE,
-                   format_text("elements {} to {} are not whole chunks of {} of a group of {}", args.begin,
-                               args.end, each, group.elements));
-  }
-  return {args.begin / each, (args.end + each - 1) / each};
-}
 
 /// Returns whether two requests compute the same step.
 bool is_same_step(const GroupRequest& one, const GroupRequest& other) {
@@ -148,13 +55,7 @@ bool Submissions::is_state_whole() const {
 }
 
 std::uint64_t Submissions::submit(const zf_submit_args& args) {
-  check(args, groups_.size());
-  check_scalars(args);
-  if (args.prepares > 1 || (args.prepares == 1 && kind_of(args) != WorkKind::step))
-    throw AbiError(ZF_ERROR_USAGE, "prepares must be 0, or 1 with a ZF_STEP");
-  if (args.note != nullptr && (arena_.control().note_bytes == 0 || kind_of(args) != WorkKind::step))
-    throw AbiError(ZF_ERROR_USAGE,
-                   "a note goes with a ZF_STEP alone, and zf_options.note_bytes says its size");
+  check_args(args, groups_.size(), arena_.control().note_bytes != 0);
   choose_groups(args);
   check_scalars_of(args, chosen_.size());
   for (std::size_t i = 0; i < chosen_.size(); ++i) check_elements(i, args);
@@ -180,8 +81,7 @@ void Submissions::prepare(const zf_submit_args& args) {
   }
   control.prepared_buffer = args.buffer;
   control.prepared_note = args.note == nullptr || chosen_.empty() ? 0 : 1;
-  if (control.prepared_note != 0)
-    write_note(arena_, args.note, read_scalars(args.scalars, 0, args.scalars_size).step);
+  if (control.prepared_note != 0) write_note(arena_, args.note, scalars_of(args, 0).step);
   control.prepared.store(next, std::memory_order_seq_cst);
 }
 

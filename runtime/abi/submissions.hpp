@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "abi/submit_args.hpp"
 #include "ipc/arena.hpp"
 #include "zf_runtime.h"
 
@@ -16,12 +17,6 @@ namespace zf {
 struct SubmittedStep {
   std::uint64_t ticket = 0;  ///< ticket of this group alone; 0: the group was never submitted
   std::uint64_t first_chunk = 0;
-};
-
-/// Chunks [begin, end) of a group.
-struct ChunkRange {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
 };
 
 /// All groups, and the work that was submitted for them. Not thread-safe. A submission that
