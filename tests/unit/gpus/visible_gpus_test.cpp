@@ -56,6 +56,9 @@ TEST(VisibleGpus, OthersThanThePlansAreNamed) {
             "CUDA_VISIBLE_DEVICES lists 6,7, and the plan's GPUs are /dev/nvidia0,1");
   EXPECT_EQ(compared({{"SLURM_STEP_GPUS", "6,7"}}, planned({0, 1})).difference,
             "SLURM_STEP_GPUS lists 6,7, and the plan's GPUs are /dev/nvidia0,1");
+  EXPECT_EQ(
+      compared({{"CUDA_VISIBLE_DEVICES", "0,1"}, {"SLURM_STEP_GPUS", "0,1"}}, planned({6, 7})).difference,
+      "SLURM_STEP_GPUS lists 0,1, and the plan's GPUs are /dev/nvidia6,7");
   EXPECT_THAT(compared({{"CUDA_VISIBLE_DEVICES", "GPU-6abc,GPU-7abc"}}, planned({0, 1})).difference,
               HasSubstr("lists GPU-6abc,GPU-7abc, and"));
   EXPECT_THAT(compared({{"CUDA_VISIBLE_DEVICES", "7"}}, planned({0})).difference,
