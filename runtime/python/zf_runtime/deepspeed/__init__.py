@@ -19,9 +19,8 @@ and why. docs/deepspeed.md has the table of what to use when.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
-from typing import Any, Callable
+from typing import Any
 
 from ..errors import ZfError
 from ..native import planned
@@ -67,83 +66,38 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     keep = _keep_name(keep, mode, runtime_options)
     try:
         from deepspeed.ops.adam import cpu_adam
-        from deepspeed.runtime.zero import stage3, stage_1_and_2
+        from deepspeed.runtime.zero import stage3, stage_1_and_2  # noqa: F401  seams.py needs them
     except ImportError as error:
         raise ZfError(f"DeepSpeed cannot be imported: {error}") from None
-    from . import compiling, keeping, superoffload, zenflow
-    from .attach import attach
-    from .messages import say
-    from .operator import deferred, hook, with_one_call, with_own
+    from .operator import hook
+    from .seams import SEAMS, WHEN, Asked, find
 
     options = {"plan": plan, "rank": rank, **runtime_options, **({} if keep is None else {"keep": keep})}
-    state = _state_format(state, plan)
-
-    def after(initialize: Any) -> Any:
-        @functools.wraps(initialize)
-        def initialize_optimizer_states(self: Any) -> None:
-            initialize(self)
-            attach(self, mode, options, state, speculate)
-
-        return initialize_optimizer_states
-
-    seams: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
-        (cpu_adam, "CPUAdamBuilder", functools.partial(deferred, keep=keep)),
-        (getattr(stage_1_and_2, "DeepSpeedZeroOptimizer", None), "initialize_optimizer_states", after),
-        (getattr(stage3, "DeepSpeedZeroOptimizer_Stage3", None), "initialize_optimizer_states", after))
-    missing = [name for owner, name, _ in seams if not hasattr(owner, name)]
-    if missing:
-        _not_where_expected(missing[0], keep)
+    asked = Asked(mode, _state_format(state, plan), speculate, keep, options)
+    wanted = [seam for seam in SEAMS if WHEN[seam.when](asked)]
+    missing = [seam for seam in wanted if not seam.is_there]
+    needed = [seam.name for seam in missing if seam.is_needed]
+    if needed:
+        _not_where_expected(needed[0], keep)
         return
-
-    def instead(start: Any) -> Any:
-        def start_ours(zero: Any) -> Any:
-            if keep is not None:
-                raise ZfError(f"keep={keep!r} with ZenFlow's overlap_step, which is not kept: leave it out")
-            if state != "fp32":
-                say(f"ZenFlow with overlap_step has two sets of moments, which are fp32 and not {state}")
-            return zenflow.start_optimizer_process(zero, start, options)
-
-        return functools.wraps(start)(start_ours)
-
-    # SuperOffload and ZenFlow are younger than the seams above. Where one of ZenFlow's own is missing, its own
-    # optimizer process goes on.
-    stages_1_and_2 = _module("deepspeed.runtime.zenflow.zenflow_stage_1_and_2")
-    stage_3 = _module("deepspeed.runtime.zenflow.engine_stage3")
-    cpu_adam_class = getattr(cpu_adam, "DeepSpeedCPUAdam", None)
-    if cpu_adam_class is not None:
-        hook(cpu_adam_class)
-    for younger in (((cpu_adam_class, "step", with_one_call),), ((cpu_adam_class, "step_subgroup", with_own),),
-                    ((stages_1_and_2, "start_optimizer_process", instead),
-                     (getattr(stages_1_and_2, "ZenFlowZeroOptimizerParallel", None), "load_state_dict",
-                      zenflow.announcing)),
-                    ((_module("deepspeed.comm.torch"), "build_shm_op", compiling.without_compiler),),
-                    ((getattr(_module("torch.utils.file_baton"), "FileBaton", None), "wait",
-                      compiling.naming_the_lock),),
-                    ((stage_3, "start_optimizer_process", instead),
-                     (stage_3, "sync_fp32_param_from_gpu", zenflow.before_selection),
-                     (stage3.DeepSpeedZeroOptimizer_Stage3, "load_state_dict", zenflow.announcing))):
-        if all(hasattr(owner, name) for owner, name, _ in younger):
-            seams += younger
-    superoffload_stage_3 = _module("deepspeed.runtime.superoffload.superoffload_stage3")
-    if speculate and state == "fp32" and hasattr(superoffload_stage_3, "SuperOffloadOptimizer_Stage3"):
-        seams += ((superoffload_stage_3, "SuperOffloadOptimizer_Stage3",
-                   superoffload.by_stage_3(plan, stage3.DeepSpeedZeroOptimizer_Stage3)),)
-    if keep is not None:
-        engine = _module("deepspeed.runtime.engine").DeepSpeedEngine
-        seams += (engine, "__init__", keeping.resuming), (engine, "step", keeping.noting)
-    if mode == "exact" and (publisher := _module(f"{__name__}.publisher")) is not None:
-        seams += ((_module("torch.distributed"), "destroy_process_group", publisher.after_turns),)
-    for owner, name, change in seams:
-        original = getattr(owner, name)
-        setattr(owner, name, change(original))
-        _undo.append(functools.partial(setattr, owner, name, original))
+    if hasattr(cpu_adam, "DeepSpeedCPUAdam"):
+        hook(cpu_adam.DeepSpeedCPUAdam)
+    lacking = {seam.part for seam in missing if seam.part}
+    for seam in wanted:
+        if seam not in missing and seam.part not in lacking:
+            owner = find(seam.owner)
+            original = getattr(owner, seam.name)
+            setattr(owner, seam.name, seam.ours(original, asked))
+            _undo.append(functools.partial(setattr, owner, seam.name, original))
 
 
 def _let_engines_have_kept() -> None:
     """Lets each engine have `kept`, so that a program that asks for it also runs without keep, and with ZF_TUNE off."""
-    engine = getattr(_module("deepspeed.runtime.engine"), "DeepSpeedEngine", None)
-    if engine is not None:
-        engine.kept = None
+    try:
+        from deepspeed.runtime.engine import DeepSpeedEngine
+    except ImportError:
+        return
+    DeepSpeedEngine.kept = None
 
 
 def _check_settings(mode: str, state: str | None, speculate: bool) -> None:
@@ -183,14 +137,6 @@ def _state_format(given: str | None, plan: str | os.PathLike[str] | None) -> str
         return name
     say(f"the plan names the state format {name}, and DeepSpeed's partitions have fp32 or bf16: fp32 is used")
     return "fp32"
-
-
-def _module(name: str) -> Any:
-    """Returns a module, or None if this DeepSpeed does not have it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
 
 
 def uninstall() -> None:
