@@ -46,10 +46,10 @@ class Keeping(unittest.TestCase):
             engine.note = note
             with self.subTest(note=note):
                 if is_taken:
-                    keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
+                    keeping._noted_of(lambda: engine, 1000)
                 else:
                     with self.assertRaises(TypeError):
-                        keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
+                        keeping._noted_of(lambda: engine, 1000)
 
     def test_the_same_parameters_in_another_order_of_a_partition_are_another_model(self):
         """That order is not the model's with round_robin_gradients."""
@@ -70,7 +70,7 @@ class Keeping(unittest.TestCase):
     def test_a_scheduler_is_given_again_what_engine_step_had_for_it(self):
         engine, found = engine_without_zero(), []
         step = keeping.noting(lambda its, lr_kwargs: found.append(
-            keeping._noted_of(lambda: its, types.SimpleNamespace(note_bytes=1000))))
+            keeping._noted_of(lambda: its, 1000)))
         for given in ((), ({"epoch": 3},), ()):
             step(engine, *given)
             engine.lr_scheduler = types.SimpleNamespace(step=lambda **words: found.append(words), state_dict=dict)
@@ -82,7 +82,7 @@ class Keeping(unittest.TestCase):
         for given in ({"epoch": lambda: 3}, {"epoch": sys}):
             with self.subTest(**given), self.assertRaisesRegex(zf_runtime.ZfError, "^with keep= .*lr_kwargs.*pickle"):
                 engine._zf_lr_kwargs = given
-                keeping._noted_of(lambda: engine, types.SimpleNamespace(note_bytes=1000))
+                keeping._noted_of(lambda: engine, 1000)
 
     def test_a_pipeline_is_refused_before_anything_is_opened(self):
         pipeline = type("PipelineEngine", (), {})

@@ -13,6 +13,8 @@ torch = support.need("torch")
 import zf_runtime.deepspeed  # noqa: E402
 from zf_runtime import ZfError  # noqa: E402
 from zf_runtime.deepspeed import attach, fused, keeping, layout, local_step, operator, superoffload  # noqa: E402
+from zf_runtime.native.runtime import Runtime  # noqa: E402
+from zf_runtime.optim.overlap.steps import Steps  # noqa: E402
 
 
 class Stage2:
@@ -119,6 +121,24 @@ class Refused(unittest.TestCase):
                 arena = ours.ds_opt_adam.arena
                 self.addCleanup(arena.close)
                 self.assertEqual((made.call_count, arena.mode, arena.speculation), (opened, "wait", None))
+
+    def test_where_the_log_has_no_memory_no_step_begins_in_backward_and_nothing_is_kept(self):
+        init, said = Runtime.__init__, io.StringIO()
+
+        def refusing(runtime, *given, groups=(), **more):
+            if any(group.speculative for group in groups):
+                raise ZfError("no memory", "ZF_ERROR_SYSTEM")
+            init(runtime, *given, groups=groups, **more)
+
+        zero = Stage2(round_robin_bit16_groups=[])
+        given = zero, layout.partitions_of(zero, cpu_adam(), "exact"), "exact", {"plan": support.plan()}, "fp32", True
+        with unittest.mock.patch.object(Runtime, "__init__", refusing), contextlib.redirect_stderr(said):
+            arena = attach._open(*given, Steps(None))
+            self.addCleanup(arena.close)
+            with self.assertRaisesRegex(ZfError, "no memory"):
+                attach._open(*given, Steps("mine"))
+        self.assertIsNone(arena.speculation)
+        self.assertEqual(said.getvalue().count("no step begins in backward, since its log has no memory: no memory"), 1)
 
     def test_superoffload_stays_in_all_ranks_where_one_has_no_plan(self):
         for plan, others, in_place in ((support.plan(), True, True), (support.plan(), False, False),

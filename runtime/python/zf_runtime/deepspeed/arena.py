@@ -18,8 +18,7 @@ from ..native.cuda import HostRegistration
 from ..native.group import Group, piece_bytes
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
-from ..optim.overlap import kept
-from ..optim.overlap.kept_steps import KeptSteps
+from ..optim.overlap.steps import Steps
 from .speculation import Speculation
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -113,8 +112,8 @@ class FlatArena:
     """
 
     def __init__(self, partitions: Sequence[Partition], mode: str, options: dict[str, Any], state: str = "fp32", *,
-                 speculates: bool = False, kept_steps: KeptSteps | None = None, kinds: Sequence[Any] = ()):
-        """kept_steps: with the option keep, in modes "wait" and "exact". kinds: see kept.digest_of()."""
+                 speculates: bool = False, steps: Steps | None = None, kinds: Callable[[], Sequence[Any]] = list):
+        """steps: which keep them, in modes "wait" and "exact". kinds: see Steps.open()."""
         assert mode in MODES
         zenflow = mode == "zenflow"
         groups = []
@@ -130,18 +129,11 @@ class FlatArena:
         self.piece_bytes = options.get("chunk_bytes") or piece_bytes(sum(group.result_bytes for group in groups))
         if mode == "exact":
             options = {**options, "chunk_bytes": self.piece_bytes}
-        self.kept_steps = kept_steps
-        self.kept: kept.Kept | None = None  #: what another process had left
-        self.counts = torch.zeros(len(groups))  # of its steps, by partition
-        if kept_steps is None:
-            self.runtime = Runtime(groups=groups, **options)
-        else:
-            self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES) + _OWN_NOTE_BYTES
-            options = {**options, "note_bytes": kept.size_of(len(groups), self.note_bytes)}
-            self.runtime, note = kept_steps.open(kinds, lambda: Runtime(groups=groups, **options))
-            self.kept = None if note is None else kept.take(note, self.counts)
+        self.steps = Steps(None) if steps is None else steps
+        self.runtime = self.steps.open(groups, options, kinds, more_bytes=_OWN_NOTE_BYTES, needs_log=self.steps.keeps)
         #: Begins steps in backward, in mode exact. Only then may something be begun that wait() takes back.
-        self.speculation = Speculation(self.runtime, self.piece_bytes) if speculates else None
+        can_begin = speculates and not self.steps.refusal
+        self.speculation = Speculation(self.runtime, self.piece_bytes) if can_begin else None
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
         self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
@@ -199,7 +191,7 @@ class FlatArena:
             if is_over(mine, given):
                 continue
             self.wait()
-            self._overwrite()
+            self.steps.overwrite()
             with torch.no_grad():
                 mine.zero_() if given is None else mine.copy_(given.reshape(-1))
             if given is not None and given.dtype == mine.dtype:
@@ -218,7 +210,7 @@ class FlatArena:
         for slot in self.slots:
             if not is_over(slot.master, slot.param):
                 self.take_back()
-                self._overwrite()
+                self.steps.overwrite()
                 with torch.no_grad():
                     slot.master.copy_(slot.param)
                 slot.param.data = slot.master
@@ -247,18 +239,17 @@ class FlatArena:
             if self.speculation is not None:  # what it has submitted counts, too
                 self._submitted = self.runtime.stats().submitted - len(before)
             self._order = [*before, *(each.slot for each in noted)]
-            given = list(factors.values()), list(factors)
-            if self.kept_steps is None:
-                self.runtime.submit(*given, buffer=buffer)
-            else:
-                counts = torch.tensor([float(self.state_of(slot).get("step", 0)) for slot in self.slots])
-                self.kept_steps.submit(self.runtime, counts, self.note_of_job(), *given, buffer=buffer)
+            self.steps.submit(self._note, list(factors.values()), list(factors), buffer=buffer)
 
         if self.speculation is None:
             submit()
         else:
             self.speculation.decide(factors, submit)
         self._noted = []
+
+    def _note(self) -> tuple[torch.Tensor, bytes]:
+        """Returns what is kept with a step: the counts of partitions, and the note of the job."""
+        return torch.tensor([float(self.state_of(slot).get("step", 0)) for slot in self.slots]), self.note_of_job()
 
     @property
     def has_noted(self) -> bool:
@@ -317,13 +308,8 @@ class FlatArena:
     def before_writing(self) -> None:
         """Lets other code write the masters, which may be interrupted."""
         self.wait()
-        self._overwrite()
+        self.steps.overwrite()
         self.masters_written()
-
-    def _overwrite(self) -> None:
-        """Is called before masters or moments are written, when all is done."""
-        if self.kept_steps is not None:
-            self.kept_steps.overwrite(self.runtime)
 
     def masters_written(self) -> None:
         """Says that other code has written the masters: in mode late the next step must not publish an older

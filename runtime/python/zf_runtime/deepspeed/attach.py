@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..errors import ZfError
-from ..optim.overlap.kept_steps import KeptSteps
+from ..optim.overlap.steps import Steps
 from . import exact_stage_3, fused, keeping
 from .arena import MOMENTS, FlatArena, Partition, hand_out
 from .beside import all_ranks_can
@@ -31,37 +31,37 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
     end_abandoned()
     announce_skipped_steps(zero)
     partitions: list[Partition] = []
-    kept_steps = KeptSteps(options["keep"]) if options.get("keep") is not None else None
+    steps = Steps(options.get("keep"))
     mode = _possible_mode(zero, mode)
     try:
         optimizer = cpu_adam_of(zero)
         if is_superoffload(zero):
             optimizer.ds_opt_adam.use_own()
         partitions = partitions_of(zero, optimizer, mode, state)
-        if kept_steps is not None:
+        if steps.keeps:
             keeping.check(zero, partitions)
         for partition in partitions:  # the arena has gradients of its own: both together would be the peak of memory
             unpin(partition.param.grad)
             partition.param.grad = None
         arena = _open(zero, partitions, mode, options, state, speculates and _can_speculate(zero, mode, state),
-                      kept_steps)
+                      steps)
         if mode == "exact" and not all_ranks_can(zero.dp_process_group, True):
             mode = arena.mode = _waiting("another rank has no optimizer process")
             if arena.speculation is not None:  # its log takes memory
                 arena.close()
                 del arena  # its memory is free before the next one takes as much
-                arena = _open(zero, partitions, mode, options, state, False)
+                arena = _open(zero, partitions, mode, options, state, False, Steps(None))
     except (Unsupported, ZfError) as reason:
-        if kept_steps is not None:
+        if steps.keeps:
             why = keeping.with_way_out(str(reason))
-            kept_steps.refuse(why)
+            steps.refuse(why)
             raise ZfError(f"keep={options['keep']!r}, and ZeRO's partitions cannot be kept: {why}") from None
         _go_on_without(zero, partitions, mode, state, str(reason))
         return
     _fill(arena, optimizer)
     optimizer.ds_opt_adam.arena = arena
     unclipped = (fused.fuse_stage_3 if stage_of(zero) == 3 else fused.fuse_stage_1_and_2)(zero, arena)
-    if kept_steps is not None:
+    if steps.keeps:
         keeping.step_together(zero, arena)
     make_others_wait(zero, optimizer, arena)
     if mode == "late":
@@ -72,17 +72,14 @@ def attach(zero: Any, mode: str, options: dict[str, Any], state: str = "fp32", s
 
 
 def _open(zero: Any, partitions: list[Partition], mode: str, options: dict[str, Any], state: str, speculates: bool,
-          kept_steps: KeptSteps | None = None) -> FlatArena:
+          steps: Steps) -> FlatArena:
     """Opens an arena, without a log of steps that begin in backward if that has no memory. With keep it has a log in
     all ranks or is refused."""
-    try:
-        return FlatArena(partitions, mode, options, state, speculates=speculates, kept_steps=kept_steps,
-                         kinds=[] if kept_steps is None else keeping.kinds_of(zero))
-    except ZfError as error:
-        if not speculates or error.status != "ZF_ERROR_SYSTEM" or kept_steps is not None:
-            raise
-        say(f"no step begins in backward, since its log has no memory: {error}")
-        return FlatArena(partitions, mode, options, state)
+    arena = FlatArena(partitions, mode, options, state, speculates=speculates, steps=steps,
+                      kinds=lambda: keeping.kinds_of(zero))
+    if steps.refusal:
+        say(f"no step begins in backward, since its log has no memory: {steps.refusal}")
+    return arena
 
 
 def _go_on_without(zero: Any, partitions: list[Partition], mode: str, state: str, reason: str) -> None:
@@ -100,11 +97,11 @@ def _go_on_without(zero: Any, partitions: list[Partition], mode: str, state: str
 def _fill(arena: FlatArena, optimizer: Any) -> None:
     """Lets ZeRO's partitions lie in the arena. They have ZeRO's values, or those of a process that had ended."""
     was_kept = arena.runtime.stats().was_kept
-    for slot, steps in zip(arena.slots, arena.counts.tolist()):
+    for slot, steps in zip(arena.slots, arena.steps.counts.tolist()):
         with torch.no_grad():
-            if arena.kept is None:
+            if arena.steps.kept is None:
                 slot.master.copy_(slot.param)
-            for mine in (*slot.grads, *(slot.moments if arena.kept is None else ())) if was_kept else ():
+            for mine in (*slot.grads, *(slot.moments if arena.steps.kept is None else ())) if was_kept else ():
                 mine.zero_()
         unpin(slot.param)
         slot.param.data = slot.master

@@ -19,7 +19,7 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
 
     def parts(*args: Any, **keywords: Any) -> Any:
         hides_step = hides()
-        arena.is_beside = hides_step or arena.kept_steps is not None
+        arena.is_beside = hides_step or arena.steps.keeps
         if not hides_step:
             arena.take_back()
         try:

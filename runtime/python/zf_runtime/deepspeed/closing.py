@@ -27,7 +27,7 @@ def close_with(zero: Any, arena: FlatArena) -> None:
     destroy = getattr(zero, "destroy", None)
     if destroy is None:
         return
-    if arena.kept_steps is None:  # else it is left when the process ends
+    if not arena.steps.keeps:  # else it is left when the process ends
         weakref.finalize(zero, _end_collected, arena.runtime, arena.registration,
                          [each for each in (arena.speculation, arena.follower) if each is not None]).atexit = False
     _open.append(weakref.ref(zero))
@@ -55,7 +55,7 @@ def end_abandoned(its: Any = lambda: None) -> None:
     gc.collect()
     for each in list(_open):
         zero = each()
-        if zero is None or zero is its() or zero._zf_arena.kept_steps is not None or not _is_abandoned(zero):
+        if zero is None or zero is its() or zero._zf_arena.steps.keeps or not _is_abandoned(zero):
             continue
         pid = zero._zf_arena.runtime.stats().worker_pid
         with contextlib.suppress(Exception):  # of DeepSpeed's destroy(): no program uses the engine

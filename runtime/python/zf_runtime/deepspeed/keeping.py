@@ -157,11 +157,11 @@ def _resume(engine: Any) -> None:
         raise ZfError("keep= or ZF_KEEP is set, and this engine has no ZeRO partitions on the CPU with a "
                       "DeepSpeedCPUAdam, so nothing would be kept: leave it out, or set offload_optimizer")
     engine.note, engine._zf_lr_kwargs = b"", None
-    arena.note_of_job = functools.partial(_noted_of, weakref.ref(engine), arena)
-    if arena.kept is None:
+    arena.note_of_job = functools.partial(_noted_of, weakref.ref(engine), arena.steps.note_bytes)
+    if arena.steps.kept is None:
         return
     _publish_kept(zero, arena)
-    noted = _Noted(*pickle.loads(arena.kept.note))
+    noted = _Noted(*pickle.loads(arena.steps.kept.note))
     vars(engine).update(noted.counters)
     vars(zero.loss_scaler).update(noted.scaler)
     zero.optimizer.ds_opt_adam.resume(zero.optimizer.opt_id, noted.powers)
@@ -204,8 +204,9 @@ def _samples_of(engine: Any) -> int:
     return int(engine.train_batch_size() // engine.gradient_accumulation_steps() * engine._unmanaged_backward_count)
 
 
-def _noted_of(its: Callable[[], Any], arena: FlatArena) -> bytes:
-    """Returns what is noted with the step that is handed over. its(): the engine. Raises ZfError if it has no room."""
+def _noted_of(its: Callable[[], Any], room: int) -> bytes:
+    """Returns what is noted with the step that is handed over. its(): the engine. Raises ZfError if it has more than
+    `room` bytes."""
     engine = its()
     zero, scheduler = engine.optimizer, engine.lr_scheduler
     counters = {name: getattr(engine, name) for name in _COUNTERS}
@@ -223,7 +224,7 @@ def _noted_of(its: Callable[[], Any], arena: FlatArena) -> bytes:
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         raise ZfError("with keep= the scheduler's state and lr_kwargs of engine.step() are noted, and pickle refuses "
                       f"them: {error}") from error
-    if len(packed) > arena.note_bytes:
+    if len(packed) > room:
         raise ZfError(f"engine.note and the scheduler's state have {len(packed)} bytes, and there is room for "
-                      f"{arena.note_bytes}: raise note_bytes of install()")
+                      f"{room}: raise note_bytes of install()")
     return packed

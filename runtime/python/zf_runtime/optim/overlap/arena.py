@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import mmap
 import os
 import warnings
@@ -21,8 +20,8 @@ from ...native.scalars import Scalars
 from ..tensors import formats, others
 from ..tensors.eligibility import layout, local_of
 from ..tensors.hashing import Kind, bits, kind
-from . import kept, shards
-from .kept_steps import KeptSteps
+from . import shards
+from .steps import Steps
 
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
@@ -90,7 +89,7 @@ class Place:
         def view(kind: int) -> torch.Tensor:
             return runtime.tensor(self.index, kind).view(param.shape)
 
-        self._runtime = runtime
+        self._runtime, self.shape = runtime, runtime.groups[self.index]  # maybe without a log
         self.exp_avg, self.exp_avg_sq = view(abi.MOMENT_1), view(abi.MOMENT_2)
         self.grads = [view(abi.GRADS_0 + buffer) for buffer in range(self.shape.grad_buffers)]
         self._master = None if self.is_split else view(abi.PARAMS)
@@ -276,7 +275,6 @@ class Arena:
         #: The factors of steps that are begun in backward and not decided, by the number of their place.
         self.begun: dict[int, Scalars] = {}
         self.of: dict[torch.Tensor, Place] = {place.param: place for place in self.places}
-        self.counts = torch.zeros(len(self.places), dtype=torch.float32, device="cpu")
         self.registration: HostRegistration | None = None
         # A large parameter is stepped in pieces of chunk_bytes, and each is sent while the next one is stepped.
         chunk_bytes = options.get("chunk_bytes") or piece_bytes(
@@ -286,71 +284,33 @@ class Arena:
         options = {**options, "chunk_bytes": chunk_bytes}
         self._is_copied = False  # a copy may be under way, which a save has begun
         self._hidden: list[torch.Tensor] = []  # arrays that no state has, once all views are given up
-        self._kept_steps = KeptSteps(options["keep"]) if options.get("keep") is not None else None
-        if self._kept_steps is not None:
-            self.note_bytes = options.get("note_bytes", kept.NOTE_BYTES)
-            options["note_bytes"] = kept.size_of(len(self.places), self.note_bytes)
-        self.refusal = ""  #: why no step begins in backward
-        self.kept: kept.Kept | None = None  #: what another process had left
-        self.runtime, note = self._open(options)
+        self.steps = Steps(options.get("keep"))
+        self.runtime = self.steps.open([place.shape for place in self.places], options, lambda: [
+            (tuple(place.param.shape), str(place.param.dtype)) for place in self.places])
+        self.counts = self.steps.counts
         try:
             was_kept = self.runtime.stats().was_kept
-            if note is not None:
-                self.kept = kept.take(note, self.counts)
             for place in self.places:
-                place.attach(self.runtime, self.counts[place.index], is_kept=note is not None)
-                if was_kept and note is None:  # it had ended before its first step
+                place.attach(self.runtime, self.counts[place.index], is_kept=self.steps.kept is not None)
+                if was_kept and self.steps.kept is None:  # it had ended before its first step
                     place.reset()
         except BaseException:
-            if self._kept_steps is None:
-                self.runtime.close()
-            else:
-                self._kept_steps.leave(self.runtime)
+            self.steps.leave()
             raise
         # A program that is all CPU gets no CUDA context from us.
         if any(place.param.is_cuda for place in self.places) or torch.cuda.is_initialized():
             self.registration = HostRegistration(array for place in self.places for array in place.arrays)
 
-    @property
-    def keeps(self) -> bool:
-        """Whether it outlives the process."""
-        return self._kept_steps is not None
-
-    def _open(self, options: dict[str, Any]) -> tuple[Runtime, bytes | None]:
-        """Returns a runtime, and the note of the last step, which all ranks have done."""
-        if self._kept_steps is None:
-            return self._open_runtime(options), None
-        kinds = [(tuple(place.param.shape), str(place.param.dtype)) for place in self.places]
-        return self._kept_steps.open(kinds, lambda: self._open_runtime(options))
-
-    def _open_runtime(self, options: dict[str, Any]) -> Runtime:
-        """Opens a runtime, without a log of steps that begin in backward if that has no memory."""
-        shapes = [place.shape for place in self.places]
-        try:
-            return Runtime(groups=shapes, **options)
-        except ZfError as error:
-            if error.status != "ZF_ERROR_SYSTEM" or not any(shape.speculative for shape in shapes):
-                raise
-            self.refusal = str(error)
-        for place in self.places:
-            place.shape = dataclasses.replace(place.shape, speculative=False)
-        return Runtime(groups=[place.shape for place in self.places], **options)
-
     def submit(self, factors: Sequence[Scalars], indexes: Sequence[int], counted: torch.Tensor, note: bytes | None,
                *, buffer: int, scalars_of: Sequence[int]) -> int:
         """Submits a step after which the parameters of the indexes `counted` count one more, when all ranks have it.
         note: of the program. Returns a ticket."""
-        if self._kept_steps is None:
-            return self.runtime.submit(factors, indexes, buffer=buffer, scalars_of=scalars_of)
-        counts = self.counts.clone()
-        counts[counted] += 1
-        return self._kept_steps.submit(self.runtime, counts, note or b"", factors, indexes, buffer=buffer,
-                                       scalars_of=scalars_of)
+        def noted() -> tuple[torch.Tensor, bytes]:
+            counts = self.counts.clone()
+            counts[counted] += 1
+            return counts, note or b""
 
-    def skip(self) -> None:
-        """Skips a step, as all ranks must."""
-        if self._kept_steps is not None:
-            self._kept_steps.skip()
+        return self.steps.submit(noted, factors, indexes, buffer=buffer, scalars_of=scalars_of)
 
     def copying(self) -> None:
         """Is called before a save begins a copy of masters and moments."""
@@ -366,12 +326,11 @@ class Arena:
     def overwrite(self) -> None:
         """Is called before masters or moments are written. Waits for the copy of a save."""
         self.wait_for_copy()
-        if self._kept_steps is not None:
-            self._kept_steps.overwrite(self.runtime)
+        self.steps.overwrite()
 
     def refuse_successor(self) -> None:
         """Raises ZfError if no other arena can take the place of this one."""
-        if self.keeps:
+        if self.steps.keeps:
             raise ZfError("with keep= no parameter can join, or change its shape or type, after the optimizer is made: "
                           "let all that will be trained require gradients before")
 

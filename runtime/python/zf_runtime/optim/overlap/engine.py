@@ -102,9 +102,9 @@ class OverlapEngine(Stated):
             copied = weakref.WeakMethod(self._copied)
             live.gradients.on_copied = lambda copies: (method := copied()) and method(copies)
         finalizer = weakref.finalize(self, end, live, self._order, self._arrivals, self._reads)
-        finalizer.atexit = not live.arena.keeps  # a program that ends without close() leaves it
-        if live.arena.refusal:
-            self._say(f"no step begins in backward, since its log has no memory: {live.arena.refusal}")
+        finalizer.atexit = not live.arena.steps.keeps  # a program that ends without close() leaves it
+        if live.arena.steps.refusal:
+            self._say(f"no step begins in backward, since its log has no memory: {live.arena.steps.refusal}")
         if before is not None:
             for param, place in live.arena.of.items():
                 old = before.arena.of.get(param)
@@ -119,7 +119,7 @@ class OverlapEngine(Stated):
             compiled.tell(self)
             self._listen(live.arena)
         self._is_on_gpu = any(device.type == "cuda" for device in self._devices)
-        self.kept = live.arena.kept
+        self.kept = live.arena.steps.kept
         self.opened, self._finalizer, last = live, finalizer, getattr(self, "_finalizer", None)
         others.remember(self)
         self._show_kept(() if self.kept is None else live.arena.places)
@@ -173,8 +173,7 @@ class OverlapEngine(Stated):
 
     @property
     def note_bytes(self) -> int:
-        arena = self._require().arena
-        return arena.note_bytes if arena.keeps else 0
+        return self._require().arena.steps.note_bytes
 
     @property
     def memory_note(self) -> str:
@@ -209,7 +208,7 @@ class OverlapEngine(Stated):
             is_kept = self._hand_over(places, scale, collected.events) and is_kept
         else:
             self._take_back()
-            live.arena.skip()
+            live.arena.steps.skip()
         self._reads.stay(live.speculation is not None and live.speculation.stepped(
             is_kept, None if live.is_sharded else limit, is_allowed=self._hides()))
         if live.gradients.stepped(collected.rewritten):

@@ -140,7 +140,7 @@ def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any], 
     if not opened.is_here:
         return
     unhook(order, arrivals, reads)
-    if opened.arena.keeps:
+    if opened.arena.steps.keeps:
         return  # it is left when the process ends
 
     def close() -> None:
