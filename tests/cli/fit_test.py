@@ -155,6 +155,8 @@ class Fit(CommandTest):
                                (["--params", "1B", "--memory", "lots"], "not a size"),
                                (["--params", "1B", "--pinned", "maybe"], '"maybe" is not "yes" or "no"'),
                                (["--params", "1B", "--with", "acumulation"], "did you mean accumulation?"),
+                               (["--params", "1B", "--with", ""], '--with: "" is not known'),
+                               (["--params", "1B", "--with", "exports"], "with a process: --framework native"),
                                (["--params", "1B", "--with", "offload-param", "--device", "gpu", "--stage", "2"],
                                 "is for ZeRO-Offload 3"),
                                (["--params", "1B", "--framework", "fdsp2"], "did you mean fsdp2?"),

@@ -39,7 +39,9 @@ std::optional<bool> yes_or_no(const Arguments& arguments, const std::string& opt
 
 /// Sets what --with lists. Throws Error(usage) for a word that it does not know.
 void set_extras(const Arguments& arguments, FitJob& job) {
-  std::istringstream list(arguments.text("with").value_or(""));
+  const auto words = arguments.text("with");
+  if (!words) return;
+  std::istringstream list(*words + ",");  // so that an empty one is a word, too
   for (std::string word; std::getline(list, word, ',');) {
     const auto extra = value_named<FitExtra>(word);
     if (!extra)

@@ -55,7 +55,8 @@ std::optional<std::string> why_no_such_extra(const FitJob& job) {
   if (job.has(FitExtra::speculate) && !(job.mode == Mode::exact && job.state == StateFormat::fp32))
     return "speculate is for zf_runtime in mode exact with state fp32";
   if (job.has(FitExtra::exports) && !(job.stepper == native && job.stage == 0))
-    return "exports beside the training are for zf_runtime.AdamW with a process";
+    return "exports beside the training are for zf_runtime.AdamW with a process: --framework native, and no "
+           "--stage";
   return std::nullopt;
 }
 
