@@ -2,9 +2,7 @@
 should be. DeepSpeed is not needed."""
 
 import copy
-import sys
 import types
-import unittest.mock
 
 import support
 
@@ -212,10 +210,8 @@ class ZenFlowJob(ZeroJob):
 
 def stand_in_for_deepspeed(test):
     """Lets the adapter import what it uses of DeepSpeed, until the end of a test."""
-    modules = unittest.mock.patch.dict(sys.modules, {"deepspeed": types.ModuleType("deepspeed"),
-                                                     "deepspeed.accelerator": ACCELERATOR})
-    modules.start()
-    test.addCleanup(modules.stop)
+    test.enterContext(support.stand_ins({"deepspeed": types.ModuleType("deepspeed"),
+                                         "deepspeed.accelerator": ACCELERATOR}))
 
 
 def make_job(test, mode, sizes=(48, 160)):

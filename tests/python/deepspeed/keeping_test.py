@@ -32,7 +32,7 @@ class Keeping(unittest.TestCase):
             found.DeepSpeedEngine = type("DeepSpeedEngine", (), {})
             modules = {"deepspeed": None, "deepspeed.runtime.engine": found}
             with (self.subTest(variables), unittest.mock.patch.dict("os.environ", variables),
-                  unittest.mock.patch.dict(sys.modules, modules)):
+                  support.stand_ins(modules)):
                 try:
                     zf_runtime.deepspeed.install()
                 except zf_runtime.ZfError as error:

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import sys
 import types
 import unittest
 import unittest.mock
@@ -146,7 +145,7 @@ class Refused(unittest.TestCase):
             stage_3 = unittest.mock.Mock()
             make = superoffload.by_stage_3(plan, stage_3)(SuperOffload)
             with (self.subTest(plan=plan, others=others), contextlib.redirect_stderr(io.StringIO()),
-                  unittest.mock.patch.dict(sys.modules, {SuperOffload.__module__: unittest.mock.Mock()}),
+                  support.stand_ins({SuperOffload.__module__: unittest.mock.Mock()}),
                   unittest.mock.patch.object(superoffload, "all_ranks_can",
                                              lambda _, can, others=others: can and others)):
                 made = make(dp_process_group=None)
@@ -157,7 +156,7 @@ class Refused(unittest.TestCase):
                                     ({"keep_s": 5}, ValueError, "keep_s or note_bytes is given without keep"),
                                     ({"keep": "mine"}, ZfError, "DeepSpeed cannot be imported")):
             absent = dict.fromkeys(("deepspeed", "deepspeed.ops.adam"))
-            with (self.subTest(options), unittest.mock.patch.dict(sys.modules, absent),
+            with (self.subTest(options), support.stand_ins(absent),
                   self.assertRaisesRegex(kind, said)):
                 zf_runtime.deepspeed.install(**options)
         with unittest.mock.patch.dict("os.environ", ZF_KEEP="ours"), self.assertRaisesRegex(ZfError, "keep='ours'"):

@@ -1,5 +1,6 @@
 """Shared by these tests: the package of the tree, a plan for the present CPUs, and a clean environment."""
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -41,6 +42,20 @@ def need(module: str):
         return __import__(module)
     except ImportError as error:
         raise unittest.SkipTest(f"{error} (Debian: python3-{module})") from None
+
+
+@contextlib.contextmanager
+def stand_ins(modules: dict):
+    """Lets these modules be imported in place of others; None: that import fails. Unlike patch.dict(), it leaves what
+    else is imported meanwhile: torch's modules register operators, which they can do once."""
+    before = {name: sys.modules[name] for name in modules if name in sys.modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name in modules:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
 
 
 def process_exists(pid: int) -> bool:
