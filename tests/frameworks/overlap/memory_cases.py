@@ -1,13 +1,14 @@
 """What memory a later param_group and close() need, and that a failure there costs nothing."""
 
 import os
+import signal
 import time
 import unittest.mock
 
 import case
 import torch
 import zf_runtime
-from zf_runtime import ZfError
+from zf_runtime import ZfError, ZfWorkerDied
 from zf_runtime.optim.overlap import engine
 
 ELEMENTS = 200_000  # several pages in each array
@@ -135,3 +136,30 @@ class Closed(case.AdamWTest):
                     # With split masters no view has their low halves.
                     most = stays + 2 * ELEMENTS * (state == "bf16+split") + (1 << 16)
                     self.assertLess(os.fstat(memory.fileno()).st_blocks * 512, most)
+
+    def test_a_parameter_without_a_gradient_keeps_nothing(self):
+        for mode in case.MODES:
+            for dtype, state in KINDS:
+                with self.subTest(mode=mode, dtype=dtype, state=state):
+                    used, unused = (torch.nn.Parameter(torch.zeros(size, dtype=dtype)) for size in (1, ELEMENTS))
+                    optimizer = self.ours([used, unused], mode, state=state)
+                    used.sum().backward()
+                    optimizer.step()
+                    memory = self.enterContext(open(arena_file(optimizer._engine.opened), "rb"))
+                    optimizer.close()
+                    most = 2 * ELEMENTS * (state == "bf16+split") + (1 << 16)  # as above
+                    self.assertLess(os.fstat(memory.fileno()).st_blocks * 512, most)
+
+    def test_a_state_keeps_no_more_where_the_process_has_died_in_a_step(self):
+        param = torch.nn.Parameter(torch.ones(ELEMENTS))
+        optimizer = self.ours([param], "exact", runtime_options={"max_restarts": 0})
+        param.sum().backward()
+        pid = optimizer.runtime.stats().worker_pid
+        memory = self.enterContext(open(arena_file(optimizer._engine.opened), "rb"))
+        os.kill(pid, signal.SIGSTOP)
+        optimizer.step()
+        os.kill(pid, signal.SIGKILL)
+        with self.assertRaises(ZfWorkerDied):
+            optimizer.close()
+        stays = sum(value.nbytes for value in optimizer.state[param].values())
+        self.assertLess(os.fstat(memory.fileno()).st_blocks * 512, stays + (1 << 16))

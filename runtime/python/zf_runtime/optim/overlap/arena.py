@@ -234,7 +234,7 @@ class Place:
 
     def detach(self) -> list[torch.Tensor]:
         """Drops all views; the tensors that `state` was shown are the program's. Returns the arrays beside these."""
-        hidden = self.arrays if self.is_shown else []
+        hidden = [*self.arrays, *(() if self.is_shown else self.state_arrays)]
         self.entry, self.grads, self.result, self._master = {}, [], None, None
         self.__dict__.pop("exp_avg", None)
         self.__dict__.pop("exp_avg_sq", None)
@@ -363,9 +363,11 @@ class Arena:
     def close(self) -> None:
         """Ends the process, and frees the memory that no state has. Raises what Runtime.close() raises."""
         hidden, self._hidden = self._hidden, []
-        self.runtime.close()
-        for array in hidden:
-            give_back(array)
+        try:
+            self.runtime.close()
+        finally:
+            for array in hidden:
+                give_back(array)
 
     def _low_bits(self) -> dict[torch.Tensor, torch.Tensor]:
         try:
