@@ -129,6 +129,10 @@ class Ends(case.AdamWTest):
             with self.subTest(name), self.assertRaisesRegex(TypeError, f"'{name}'.*{place}"):
                 self.ours(make_model().parameters(), runtime_options={name: None})
 
+    def test_an_option_that_there_is_not_is_named_with_those_that_there_are(self):
+        with self.assertRaisesRegex(TypeError, "^runtime_options has 'keeps', which .*: spin_us, .*keep_s, "):
+            self.ours(make_model().parameters(), runtime_options={"spin_us": 0, "keeps": 5})
+
     def test_modes_that_there_are_not(self):
         for wrong in ("", "on", True, None):
             with self.subTest(wrong), self.assertRaisesRegex(ZfError, 'must be "off", "late", "exact" or "backward"'):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import mmap
 import os
 import warnings
@@ -380,7 +381,8 @@ class Arena:
 
 def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank: int | None,
                 keep: str | None) -> dict[str, Any]:
-    """Returns the keywords for Runtime. Raises TypeError if `given` has one that the optimizer sets itself."""
+    """Returns the keywords for Runtime. Raises TypeError if `given` has one that the optimizer sets itself, or that
+    Runtime does not have."""
     for name in ("plan", "rank", "keep"):
         if name in given:
             raise TypeError(f"runtime_options has {name!r}, which is an argument of AdamW: give it there")
@@ -390,6 +392,9 @@ def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank
         for name in ("keep_s", "note_bytes"):
             if name in given:
                 raise TypeError(f"runtime_options has {name!r}, which needs keep= of AdamW")
+    options = [name for name in inspect.signature(Runtime).parameters if name not in ("plan", "rank", "keep", "groups")]
+    for name in (each for each in given if each not in options):
+        raise TypeError(f"runtime_options has {name!r}, which is none of the options: {', '.join(options)}")
     return {**given, "plan": plan, "rank": rank, **({} if keep is None else {"keep": keep})}
 
 
