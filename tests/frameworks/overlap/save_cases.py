@@ -184,7 +184,7 @@ class Saves(unittest.TestCase):
         job.optimizer.close()
         self.assertEqual(len(torch.load(self.path)["state"]), 6)
         job = Job("exact").train(0, 1)
-        with self.assertRaises(FileNotFoundError):
+        with self.assertRaisesRegex(FileNotFoundError, "there is no folder .*/no: make it first"):
             job.optimizer.save_async(self.folder / "no" / "folder.pt")
         with unittest.mock.patch("torch.save", side_effect=OSError("the disk is full")):
             job.optimizer.save_async(self.path)

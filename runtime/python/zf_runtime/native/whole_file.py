@@ -151,7 +151,10 @@ def _text_of_link(given: str, link: str, status: os.stat_result) -> str:
 def _need_replaceable(given: str, target: str) -> None:
     parent = os.path.dirname(target) or "."
     if not os.access(parent, os.W_OK | os.X_OK):
-        os.stat(parent)
+        try:
+            os.stat(parent)
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {parent}: make it first", given) from None
         raise PermissionError(errno.EACCES, "this user may not write in its folder", given)
     try:
         status = os.lstat(target)
