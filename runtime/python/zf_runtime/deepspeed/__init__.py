@@ -76,7 +76,7 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     asked = Asked(mode, _state_format(state, plan), speculate, keep, options)
     wanted = [seam for seam in SEAMS if WHEN[seam.when](asked)]
     missing = [seam for seam in wanted if not seam.is_there]
-    needed = [seam.name for seam in missing if seam.is_needed]
+    needed = [seam.path for seam in missing if seam.is_needed]
     if needed:
         _not_where_expected(needed[0], keep)
         return
@@ -113,8 +113,8 @@ def _not_where_expected(missing: str, keep: str | None) -> None:
     from .messages import say
 
     if keep is not None:
-        raise ZfError(f"keep={keep!r}, and this DeepSpeed has no {missing} where it is expected: leave keep out")
-    say(f"this DeepSpeed has no {missing} where it is expected. DeepSpeed's own optimizer is used")
+        raise ZfError(f"keep={keep!r}, and this DeepSpeed has no {missing}: leave keep out")
+    say(f"this DeepSpeed has no {missing}. DeepSpeed's own optimizer is used")
 
 
 def _keep_name(keep: str | None, mode: str, options: dict[str, Any]) -> str | None:
