@@ -1,5 +1,6 @@
 """What memory a later param_group and close() need, and that a failure there costs nothing."""
 
+import mmap
 import os
 import signal
 import time
@@ -149,6 +150,15 @@ class Closed(case.AdamWTest):
                     optimizer.close()
                     most = 2 * ELEMENTS * (state == "bf16+split") + (1 << 16)  # as above
                     self.assertLess(os.fstat(memory.fileno()).st_blocks * 512, most)
+
+    def test_many_small_parameters_keep_two_pages_each(self):
+        params = [torch.nn.Parameter(torch.zeros(10)) for _ in range(200)]
+        optimizer = self.ours(params, "exact")
+        sum(param.sum() for param in params).backward()
+        optimizer.step()
+        memory = self.enterContext(open(arena_file(optimizer._engine.opened), "rb"))
+        optimizer.close()
+        self.assertLess(os.fstat(memory.fileno()).st_blocks * 512, 2 * len(params) * mmap.PAGESIZE + (1 << 18))
 
     def test_a_state_keeps_no_more_where_the_process_has_died_in_a_step(self):
         param = torch.nn.Parameter(torch.ones(ELEMENTS))

@@ -27,6 +27,7 @@ from .steps import Steps
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _FORMAT_NAMES = {number: name for name, number in STATE_FORMATS.items()}
 
+_ARENA_PAGE = 4096  # bytes; no two arrays share one: see arena_layout.cpp
 _LOW_BITS_AT_A_TIME = 1 << 18  # elements: malloc() keeps little of what so few need
 
 
@@ -259,9 +260,9 @@ class Place:
 
 
 def give_back(array: torch.Tensor) -> None:
-    """Frees the whole pages of an array in shared memory: they read as zeros. Where that is refused, they stay."""
+    """Frees the whole pages of an array in the arena: they read as zeros. Where that is refused, they stay."""
     begin = -(-array.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-    end = (array.data_ptr() + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    end = -(-(array.data_ptr() + array.nbytes) // _ARENA_PAGE) * _ARENA_PAGE // mmap.PAGESIZE * mmap.PAGESIZE
     if begin < end:
         ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_REMOVE)
 
