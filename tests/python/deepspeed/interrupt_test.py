@@ -4,6 +4,9 @@ counts what was stepped, and training goes on right. Interrupted at every line, 
 The optimizers here only look like ZeRO's. ZF_INTERRUPTS=2000 does 2,000 signals per mode, and all lines; otherwise it
 is a sample."""
 
+import os
+import signal
+import threading
 import time
 import unittest
 
@@ -85,6 +88,33 @@ class Interrupted(unittest.TestCase):
                     job.settle()
                     job.check(self, given)
                     self.assertEqual(job.counts, [count + 1 for count in counts])
+
+    def test_another_thread_that_waits_while_a_step_is_handed_over(self):
+        """Whoever waits after that still waits for the step: the process stands still until then."""
+        for mode in ("exact", "late"):
+            job = make_job(self, mode)
+            process = job.arena.runtime.stats().worker_pid
+            for number in range(1, 60, 3):
+                lines = iter(range(1, 10_000))
+
+                def wait(job=job, lines=lines, number=number):
+                    if arena.is_running(job.arena.submit) and next(lines) == number:
+                        other = threading.Thread(target=job.arena.finish)
+                        other.start()
+                        other.join(0.01)  # it may wait for the step
+                        self.addCleanup(other.join)
+
+                given = job.backward()
+                with self.subTest(mode=mode, line=number):
+                    os.kill(process, signal.SIGSTOP)
+                    going_on = threading.Timer(0.05, os.kill, (process, signal.SIGCONT))
+                    try:
+                        interrupts.calling(wait, job.step)
+                    finally:
+                        going_on.start()
+                    job.settle()
+                    job.check(self, given)
+                    going_on.join()
 
     def test_a_state_without_a_count_stays_without_one(self):
         for mode in ("wait", "late"):

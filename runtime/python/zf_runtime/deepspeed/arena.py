@@ -142,7 +142,8 @@ class FlatArena:
         self._submitted = 0  # groups, over all submissions before this step
         self._order: list[Slot] = []  # of those that this step has handed over, or was about to
         self._taken: list[Slot] = []  # of those, the ones that the runtime is known to have
-        self._handed_over = False  # a submission may be under way
+        # How often a submission began or ended, and how far all was waited for. If they differ, one may be under way.
+        self._handed_over = self._finished = 0
         self._waiting = threading.RLock()  # one thread at a time may wait for the runtime
         self.is_beside = False  # hand_over() follows the step that is running
         self.publish: Callable[[], None] = lambda: None  # is called before all is waited for
@@ -231,7 +232,7 @@ class FlatArena:
         """Hands over the steps that were noted, with the gradients of a buffer."""
         # From here on an exception may come after the runtime has taken a step, and before we know. So no ticket is
         # relied on: wait() waits for all there is, and settle() asks the runtime which steps it did.
-        self._handed_over = True
+        self._handed_over += 1
         noted, before = self._noted, self.handed_over()
         factors = {each.slot.index: each.scalars for each in noted}
 
@@ -241,10 +242,13 @@ class FlatArena:
             self._order = [*before, *(each.slot for each in noted)]
             self.steps.submit(self._note, list(factors.values()), list(factors), buffer=buffer)
 
-        if self.speculation is None:
-            submit()
-        else:
-            self.speculation.decide(factors, submit)
+        try:
+            if self.speculation is None:
+                submit()
+            else:
+                self.speculation.decide(factors, submit)
+        finally:
+            self._handed_over += 1  # a signal handler or another thread may have waited in between, for nothing
         self._noted = []
 
     def _note(self) -> tuple[torch.Tensor, bytes]:
@@ -259,7 +263,7 @@ class FlatArena:
     def hand_over(self, first: Callable[[Slot], Any]) -> None:
         """Hands over what was noted where is_beside was set, in ascending order of first(slot). It is stepped in that
         order, and each partition from its first element to its last."""
-        self._handed_over = True  # also without any: what was stepped at once is published, too
+        self._handed_over += 1  # also without any: what was stepped at once is published, too
         if self._noted:
             self._noted.sort(key=lambda noted: first(noted.slot))
             self.submit(0)
@@ -364,15 +368,16 @@ class FlatArena:
     def finish(self, timeout: float | None = None) -> None:
         """Waits until all that was handed over is done, and published in mode exact. Raises ZfTimeout after `timeout`
         seconds, which only ZenFlow gives."""
-        if self._handed_over:
+        handed_over = self._handed_over
+        if self._finished != handed_over:
             self.publish()
             with self._waiting:
                 self.runtime.wait(timeout=timeout)
-            self._handed_over = is_running(self.submit)  # in a signal handler: the rest is waited for, too
+            self._finished = handed_over
 
     def is_done_within(self, seconds: float) -> bool:
         """Returns whether the optimizer process does in this time all that it was given. Publishes nothing."""
-        if not self._handed_over:
+        if self._finished == self._handed_over:
             return True
         with self._waiting, contextlib.suppress(ZfTimeout):
             self.runtime.wait(timeout=seconds)
@@ -383,7 +388,7 @@ class FlatArena:
         """Waits until the step that was handed over last has done a range of a partition. What it has done is final:
         master, moments and result may be read. Pieces are done from the first element to the last, so what lies before
         the range is done, too."""
-        if self._handed_over and length:
+        if length and self._finished != self._handed_over:
             with self._waiting:
                 self.runtime.progress(slot.index, begin + length)
 
