@@ -45,21 +45,13 @@ void check(const KeepWish& wish, int fd, const ArenaLayout& layout) {
     refuse(wish, "is half overwritten: its trainer died while it read a state into it", how_to_drop(wish));
 }
 
-/// Returns nothing if the keeper has ended: it does so at once if the last trainer has begun no step.
-std::optional<KeepAnswer> ask_unless_ended(const KeepChannel& channel, KeepRequest request, int fd = -1,
-                                           FileDescriptor* arena = nullptr) try {
-  return ask(channel, request, fd, arena);
-} catch (const Error&) {
-  if (channel.is_closed()) return std::nullopt;
-  throw;
-}
-
 /// Throws if the name is kept for other ranks, and not for this one: the job has other ranks now.
 void check_other_ranks(const KeepWish& wish) {
   for (const KeepName& other : kept_names(wish.folder)) {
     if (other.name != wish.name.name || other.rank == wish.name.rank) continue;
-    const auto channel = KeepChannel::connect(keep_socket(wish.folder, other));
-    const auto kept = channel ? ask_unless_ended(*channel, KeepRequest::status) : std::nullopt;
+    const std::filesystem::path path = keep_socket(wish.folder, other);
+    const auto channel = KeepChannel::connect(path);
+    const auto kept = channel ? ask_unless_ended(path, *channel, KeepRequest::status) : std::nullopt;
     if (!kept || kept->trainer != 0 || kept->step == 0) continue;  // before step 1 all begin anew
     throw AbiError(
         ZF_ERROR_STATE,
@@ -108,10 +100,11 @@ void begin_anew(const Arena& arena) {
 }
 
 /// Asks for the arena in the name of this process. *arena stays invalid if another one has it. Returns
-/// nothing if the keeper has ended.
-std::optional<KeepAnswer> ask_to_open(const KeepChannel& channel, FileDescriptor* arena) {
+/// nothing if the keeper has ended: it does so at once if its trainer has begun no step.
+std::optional<KeepAnswer> ask_to_open(const std::filesystem::path& path, const KeepChannel& channel,
+                                      FileDescriptor* arena) {
   const FileDescriptor own = open_pidfd(getpid());
-  return ask_unless_ended(channel, KeepRequest::open, own.get(), arena);
+  return ask_unless_ended(path, channel, KeepRequest::open, own.get(), arena);
 }
 
 /// Makes an arena, starts its keeper, and has it as its first trainer. note: see Keeping::note().
@@ -122,7 +115,7 @@ KeptArena begin_to_keep(const KeepWish& wish, const std::filesystem::path& path,
     Arena arena = make();
     start_keeper(wish, arena, listener);
     std::optional<KeepChannel> channel = KeepChannel::connect(path);
-    if (!channel || !ask_to_open(*channel, nullptr))
+    if (!channel || !ask_to_open(path, *channel, nullptr))
       throw AbiError(ZF_ERROR_WORKER, "the process that keeps the arena has died");
     ask(*channel, KeepRequest::take);
     return {std::move(arena), Keeping(*std::move(channel), false, std::move(note))};
@@ -159,12 +152,11 @@ KeptArena open_kept(const KeepWish& wish, const ArenaLayout& layout, const std::
   const KeepLock lock(wish.folder);
   const std::filesystem::path path = keep_socket(wish.folder, wish.name);
   std::optional<KeepChannel> channel = KeepChannel::connect(path);
-  const bool was_kept = channel.has_value();
   FileDescriptor fd;
-  const std::optional<KeepAnswer> answer = channel ? ask_to_open(*channel, &fd) : std::nullopt;
+  const std::optional<KeepAnswer> answer = channel ? ask_to_open(path, *channel, &fd) : std::nullopt;
   if (!answer) {
     check_other_ranks(wish);
-    const bool has_died = unlink(path.c_str()) == 0 && !was_kept;
+    const bool has_died = unlink(path.c_str()) == 0;  // one that ends removes its socket itself
     return begin_to_keep(
         wish, path, make,
         has_died ? format_text("the process that kept {} has died: nothing was kept", print(wish.name)) : "");

@@ -200,16 +200,16 @@ typedef struct zf_group {
  * descendant of this one, and uses no CPU. Its socket is in /dev/shm/zf-kept-UID, or in ZF_KEEP_FOLDER, of
  * mode 0700. When this process has ended without zf_close or zf_end, it keeps the arena for keep_s seconds,
  * with an oom_score_adj of 1000: it ends first if memory runs out. If nothing was submitted or prepared, it
- * frees the arena at once. The zf_open that gets a kept arena
- * finishes each step that was submitted, and takes a speculated one back. Parameters, moments and outputs are
- * then, bit for bit, those after the last zf_submit that published a step; one that was cut short counts as
- * not called. zf_stats.was_kept is 1 then, zf_get_step has the numbers of the steps, and zf_get_note what was
- * noted with the last one. Gradients are kept for a prepared step alone. Parameters and moments that the
- * program writes itself between two steps are kept as far as it came. zf_open returns ZF_ERROR_BUSY if a
- * process has the arena; ZF_ERROR_STATE if groups, number of threads, chunk_bytes or note_bytes differ, if
- * the release differs, if the process ended during zf_import_state or zf_write_state, and if the name is kept
- * for other ranks alone; ZF_ERROR_USAGE for a malformed name (1 to 64 letters, digits, "-", "_",
- * "."). Then nothing is changed: `zf-tune kept` lists and frees what is kept.
+ * frees the arena at once. The zf_open that gets a kept arena finishes each step that was submitted, and
+ * takes a speculated one back. Parameters, moments and outputs are then, bit for bit, those after the last
+ * zf_submit that published a step; one that was cut short counts as not called. zf_stats.was_kept is 1 then,
+ * zf_get_step has the numbers of the steps, and zf_get_note what was noted with the last one. Gradients are
+ * kept for a prepared step alone. Parameters and moments that the program writes itself between two steps are
+ * kept as far as it came. zf_open returns ZF_ERROR_BUSY if a process has the arena; ZF_ERROR_STATE if groups,
+ * number of threads, chunk_bytes or note_bytes differ, if the release differs, if the process ended during
+ * zf_import_state or zf_write_state, and if the name is kept for other ranks alone; ZF_ERROR_USAGE for a
+ * malformed name (1 to 64 letters, digits, "-", "_", "."). Then nothing is changed: `zf-tune kept` lists and
+ * frees what is kept.
  * Several ranks: each keeps its own arena. So that all come back at one step, each prepares it
  * (zf_submit_args.prepares), waits until all ranks have done so, and calls zf_go. After zf_open the ranks
  * compare the last numbers of zf_get_note. They are one step apart at most, and those behind have the step of

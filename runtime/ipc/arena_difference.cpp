@@ -55,8 +55,10 @@ bool has_work(const Arena& arena) {
 std::uint64_t last_begun_step(const Arena& arena) {
   const ControlBlock& control = arena.control();
   std::uint64_t last = 0;
-  for (std::size_t i = 0; i < control.group_count; ++i)
-    last = std::max(last, last_step_number(arena.group(i)));
+  for (std::size_t i = 0; i < control.group_count; ++i) {
+    GroupBlock& group = arena.group(i);
+    if (group.committed.load(std::memory_order_seq_cst) != 0) last = std::max(last, last_step_number(group));
+  }
   const std::uint64_t submitted = control.submitted.load(std::memory_order_seq_cst);
   for (std::uint64_t count = control.completed.load(std::memory_order_seq_cst); count < submitted; ++count) {
     const WorkEntry& entry = arena.entry(count);

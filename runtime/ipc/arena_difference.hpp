@@ -16,7 +16,8 @@ std::string difference(const Arena& arena, const ArenaLayout& wanted);
 /// Returns whether the trainer has submitted or prepared anything, ever.
 bool has_work(const Arena& arena);
 
-/// Returns the highest number of a group's last step that was begun; 0 if there was none.
+/// Returns the highest number of a group's last step that was begun; 0 if there was none. A state that was
+/// read from a file has the number of none.
 std::uint64_t last_begun_step(const Arena& arena);
 
 }  // namespace zf

@@ -153,6 +153,14 @@ KeepAnswer ask(const KeepChannel& channel, KeepRequest request, int fd, FileDesc
               "it may be stopped or of another release: `ps -C zf-optimizer` shows it");
 }
 
+std::optional<KeepAnswer> ask_unless_ended(const std::filesystem::path& path, const KeepChannel& channel,
+                                           KeepRequest request, int fd, FileDescriptor* arena) try {
+  return ask(channel, request, fd, arena);
+} catch (const Error&) {
+  if (KeepChannel::connect(path)) throw;  // it lives: it may have hung up on us
+  return std::nullopt;
+}
+
 FileDescriptor listen_at(const std::filesystem::path& path) {
   FileDescriptor fd = make_socket(SOCK_NONBLOCK);
   const sockaddr_un address = address_of(path);

@@ -79,6 +79,9 @@ class KeepChannel {
 
 /// Asks a keeper on a connection. Throws Error(runtime_error) if it does not answer.
 KeepAnswer ask(const KeepChannel& channel, KeepRequest request, int fd = -1, FileDescriptor* arena = nullptr);
+/// Asks the keeper that listens at the path. Returns nothing if it has ended since the connection was made.
+std::optional<KeepAnswer> ask_unless_ended(const std::filesystem::path& path, const KeepChannel& channel,
+                                           KeepRequest request, int fd = -1, FileDescriptor* arena = nullptr);
 
 /// Makes a socket that listens at a path, where there is no file. Throws Error(runtime_error).
 FileDescriptor listen_at(const std::filesystem::path& path);

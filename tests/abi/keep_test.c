@@ -288,6 +288,54 @@ static void other_rank_is_refused(void) {
   expect_nothing_kept();
 }
 
+static void die(uint64_t step) {
+  (void)step;
+  raise(SIGKILL);
+}
+
+/* Two ranks have read a state of step 2. One has prepared the first step since, and the other died before. No
+ * step went, so that one begins anew, and the prepared step is kept. */
+static void rank_that_began_nothing_begins_anew(void) {
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "life");
+  zf_stats stats = ZF_STATS_INIT;
+  zf_runtime* handle = NULL;
+  const char* const path = write_file("");
+  struct job dying = job;
+  dying.meets = die;
+  keep_groups(&job, groups);
+  open_job(&job, "life", &handle);
+  run_steps(handle, &job, 0, 2);
+  EXPECT(zf_export_state(handle, path), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+  const pid_t trainer = fork();
+  CHECK(trainer >= 0);
+  if (trainer == 0) {
+    open_job(&job, "life", &handle);
+    EXPECT(zf_import_state(handle, path), ZF_OK);
+    run_steps(handle, &dying, 2, 3);
+  }
+  int status = 0;
+  CHECK(waitpid(trainer, &status, 0) == trainer && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  zf_options of_other = options;
+  of_other.plan_path = NULL;
+  of_other.rank = 1;
+  CHECK(setenv("ZF_TUNE", "off", 1) == 0); /* then any rank will do */
+  EXPECT(zf_open(&of_other, groups, KEPT_GROUPS, &handle), ZF_OK);
+  CHECK(unsetenv("ZF_TUNE") == 0);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.was_kept == 0);
+  EXPECT(zf_close(handle), ZF_OK);
+  uint64_t note[2] = {0, 0};
+  uint64_t step = 0;
+  EXPECT(zf_open(&options, groups, KEPT_GROUPS, &handle), ZF_OK);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  EXPECT(zf_get_prepared(handle, note, sizeof note, &step), ZF_OK);
+  CHECK(stats.was_kept == 1 && step == 3 && note[0] == 3);
+  EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+}
+
 static void name_in_use_is_refused(void) {
   zf_group groups[KEPT_GROUPS];
   const zf_options options = keep_options(&job, "life");
@@ -392,20 +440,53 @@ static void folders_of_others_are_refused(void) {
   expect_nothing_kept();
 }
 
+/* Makes the folder, and in it the socket of a keeper of "life", rank 0. */
+static int make_socket(struct sockaddr_un* address) {
+  CHECK(mkdir(getenv("ZF_KEEP_FOLDER"), 0700) == 0);
+  memset(address, 0, sizeof *address);
+  address->sun_family = AF_UNIX;
+  snprintf(address->sun_path, sizeof address->sun_path, "%s/life.0", getenv("ZF_KEEP_FOLDER"));
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  CHECK(listener >= 0 && bind(listener, (const struct sockaddr*)address, sizeof *address) == 0);
+  return listener;
+}
+
 /* A socket of another user is none to be asked. */
 static void socket_of_another_user_is_refused(void) {
   zf_group groups[KEPT_GROUPS];
   const zf_options options = keep_options(&job, "life");
-  struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ""};
+  struct sockaddr_un address;
   keep_groups(&job, groups);
   if (getuid() != 0) return;
-  CHECK(mkdir(getenv("ZF_KEEP_FOLDER"), 0700) == 0);
-  snprintf(address.sun_path, sizeof address.sun_path, "%s/life.0", getenv("ZF_KEEP_FOLDER"));
-  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  CHECK(listener >= 0 && bind(listener, (const struct sockaddr*)&address, sizeof address) == 0);
+  const int listener = make_socket(&address);
   CHECK(seteuid(12345) == 0 && listen(listener, 1) == 0 && seteuid(0) == 0);
   refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "user 12345 listens at");
   close(listener);
+  CHECK(unlink(address.sun_path) == 0 && rmdir(getenv("ZF_KEEP_FOLDER")) == 0);
+}
+
+/* A keeper hangs up on a message of another release, and on a trainer that was stopped for seconds. It lives:
+ * what it keeps is not given up. */
+static void keeper_that_hangs_up_is_not_replaced(void) {
+  zf_group groups[KEPT_GROUPS];
+  zf_options options = keep_options(&job, "life");
+  struct sockaddr_un address;
+  struct stat status;
+  keep_groups(&job, groups);
+  const int listener = make_socket(&address);
+  CHECK(listen(listener, 4) == 0);
+  const pid_t keeper = fork();
+  CHECK(keeper >= 0);
+  while (keeper == 0) close(accept(listener, NULL, NULL));
+  close(listener);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_SYSTEM, "does not answer");
+  options.plan_path = NULL;
+  options.rank = 1;
+  CHECK(setenv("ZF_TUNE", "off", 1) == 0); /* then any rank will do */
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_SYSTEM, "does not answer");
+  CHECK(unsetenv("ZF_TUNE") == 0);
+  CHECK(stat(address.sun_path, &status) == 0);
+  kill_and_reap(keeper);
   CHECK(unlink(address.sun_path) == 0 && rmdir(getenv("ZF_KEEP_FOLDER")) == 0);
 }
 
@@ -524,11 +605,13 @@ int main(void) {
   keeper_is_all_that_must_live();
   other_layouts_are_refused();
   other_rank_is_refused();
+  rank_that_began_nothing_begins_anew();
   name_in_use_is_refused();
   malformed_options_are_refused();
   notes_without_a_step_are_refused();
   folders_of_others_are_refused();
   socket_of_another_user_is_refused();
+  keeper_that_hangs_up_is_not_replaced();
   half_written_state_is_refused();
   import_forgets_notes();
   another_release_is_refused();
