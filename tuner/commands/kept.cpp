@@ -81,7 +81,7 @@ void drop(const std::filesystem::path& folder, const KeepName& name) {
   const auto kept = ask_keeper(folder, name, KeepRequest::drop);
   if (!kept) {
     const KeepLock lock(folder);
-    unlink(path.c_str());  // its keeper has died
+    if (!KeepChannel::connect(path)) unlink(path.c_str());  // its keeper has died, and no other one began
     return;
   }
   if (kept->answer.trainer != 0) {

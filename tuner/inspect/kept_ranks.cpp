@@ -11,13 +11,8 @@ std::optional<KeptRank> ask_keeper(const std::filesystem::path& folder, const Ke
                                    KeepRequest request) {
   const std::filesystem::path path = keep_socket(folder, name);
   const auto channel = KeepChannel::connect(path);
-  if (!channel) return std::nullopt;
-  try {
-    return KeptRank{name, ask(*channel, request)};
-  } catch (const Error&) {
-    if (KeepChannel::connect(path)) throw;
-    return std::nullopt;  // it has died meanwhile
-  }
+  const auto answer = channel ? ask_unless_ended(path, *channel, request) : std::nullopt;
+  return answer ? std::optional(KeptRank{name, *answer}) : std::nullopt;
 }
 
 KeptHere look_for_kept(const std::filesystem::path& folder) {
