@@ -16,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/frameworks"))
+import bench_paths  # noqa: F401
 
 import frameworks_case
 from comparisons import COMPARISONS, OURS, PLAN, Apart, Together

@@ -9,10 +9,9 @@ import pathlib
 import sys
 import time
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / "tests/frameworks/jobs"), str(SOURCE / "runtime/python")]
+import bench_paths  # noqa: F401
 
-import torch  # noqa: E402
+import torch
 
 SMALLER = 1  # all jobs have this part of their tensors or blocks
 

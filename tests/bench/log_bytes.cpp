@@ -1,5 +1,5 @@
 // Steps parameters with gradients from stdin, and says how many bytes the log of each step would need if it
-// were speculated (engine/rollback.hpp): tests/frameworks/jobs/log_bytes.py trains a model with it.
+// were speculated (engine/rollback.hpp): scripts/benches/log_bytes.py trains a model with it.
 //
 // stdin: elements, elements of a slice; fp32 parameters; then per step a Request and fp32 gradients. stdout:
 // per step an Answer and the new parameters. All numbers are of the machine's own form.

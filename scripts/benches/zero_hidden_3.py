@@ -1,5 +1,5 @@
-"""Times ZeRO stage 3 whose forward and backward sleep, as those of a GPU would leave the CPUs: with steps that training
-waits for, and in mode exact, in turns in one process.
+"""Times ZeRO stage 3 that sleeps in forward and backward, since a GPU would leave the CPUs idle: with steps that
+training waits for, and in mode exact, in turns in one process.
 
 Each layer has a weight and a persistent bias. Says per pair {"pair": n, "wait": {"step_and_forward_ms": x, "step_ms":
 y}, "exact": {...}}, and at the end {"ratio": exact / wait, "model": the ratio if all of the step is hidden that can be,
@@ -16,6 +16,8 @@ import itertools
 import random
 import statistics
 import time
+
+import bench_paths  # noqa: F401
 
 import report
 

@@ -8,6 +8,8 @@ all and the largest difference of a parameter between torch's and the waiting on
 import argparse
 import time
 
+import bench_paths  # noqa: F401
+
 import report
 import torch
 from model import loss_of, make_model

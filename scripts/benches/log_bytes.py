@@ -6,23 +6,23 @@ unclipped. With --gradients bf16 weights and gradients are rounded to that. Word
 pages' words. Slices have 512 Ki elements, those of a piece of 2 MiB in bf16 with two threads."""
 
 import argparse
-import pathlib
 import re
 import statistics
 import struct
 import subprocess
 import zlib
 
+from bench_paths import SOURCE
+
 import gpt
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOKENS, SLICE = 128, 512 << 10
 ANSWER = struct.Struct("3Q")
 
 
 def text() -> torch.Tensor:
-    words = re.findall(r"\w+|[^\w\s]", "".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))))
+    words = re.findall(r"\w+|[^\w\s]", "".join(page.read_text() for page in sorted((SOURCE / "docs").glob("*.md"))))
     return torch.tensor([zlib.crc32(word.encode()) % gpt.VOCABULARY for word in words])
 
 
@@ -35,7 +35,7 @@ def say(name: str, found: list[tuple[float, float]]):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--program", default=str(ROOT / "build/bin/log_bytes"))
+    parser.add_argument("--program", default=str(SOURCE / "build/bin/log_bytes"))
     parser.add_argument("--gradients", choices=("fp32", "bf16"), default="bf16")
     for name, value in {"steps": 200, "texts": 2, "lr": 1e-3, "beta2": 0.999, "decay": 0.1, "limit": 3.0,
                         "spike": 100.0}.items():

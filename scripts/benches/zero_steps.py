@@ -1,7 +1,7 @@
 """Times ZeRO-Offload's optimizer step with DeepSpeed's own CPU Adam and with the native optimizer, in turns in one
 process.
 
-Two engines train the same model on the same data, with --late a third whose native step is late. Each pair is one
+Two engines train the same model on the same data; with --late a third steps natively and late. Each pair is one
 iteration of each; which goes first alternates. So with --late a late iteration follows another in pairs 2, 4, …, and no
 late step runs beside the other two in pairs 1, 3, …
 
@@ -13,6 +13,8 @@ there is one."""
 import gc
 import resource
 import time
+
+import bench_paths  # noqa: F401
 
 import report
 

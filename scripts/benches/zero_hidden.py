@@ -1,5 +1,5 @@
 """Times ZeRO-1 or 2 with an optimizer process, waiting and in mode exact, in turns in one process. Forward and backward
-sleep, as those of a GPU would leave the CPUs. --speculate adds an engine with steps that begin in backward.
+sleep, since a GPU would leave the CPUs idle. --speculate adds an engine with steps that begin in backward.
 
 forward takes --forward times the optimizer's step, and backward twice as long. What DeepSpeed does with gradients on a
 GPU takes no CPU: they are averaged, and their norms are known. Each is copied once. Says per turn {"wait": seconds per
@@ -14,6 +14,8 @@ import argparse
 import itertools
 import statistics
 import time
+
+import bench_paths  # noqa: F401
 
 import report
 

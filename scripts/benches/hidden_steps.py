@@ -1,4 +1,4 @@
-"""Times training whose forward and backward sleep, as those of a GPU would leave the CPUs, without an optimizer and
+"""Times training that sleeps in forward and backward, since a GPU would leave the CPUs idle: without an optimizer and
 with AdamW waiting, exact and late, in turns in one process. Parameters are on the CPU, and all steps go through the
 arena.
 
@@ -23,13 +23,11 @@ import itertools
 import pathlib
 import random
 import statistics
-import sys
 import time
 import unittest.mock
 import warnings
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parents[1] / "cli")]
+import bench_paths  # noqa: F401
 
 import report
 import sharded_elsewhere
@@ -58,7 +56,7 @@ class Sleep(torch.autograd.Function):
 
 
 class Asleep(HostStream):
-    """A stream whose digests are those of a GPU that nobody writes to: they take time, and are all the same."""
+    """A stream that takes as long for digests as a GPU does. They are all the same: nothing is written."""
 
     def read(self, tensors, *, norm=False, digest=False, copies=None):
         if digest:
