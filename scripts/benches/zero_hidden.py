@@ -15,7 +15,7 @@ import itertools
 import statistics
 import time
 
-import bench_paths  # noqa: F401
+import bench_paths
 
 import report
 
@@ -133,6 +133,7 @@ def main():
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--clipped", choices=("never", "tenth", "always"), default="always")
     options = parser.parse_args()
+    bench_paths.need_plan()
     compute_gradients_elsewhere()
     if options.busy:
         compute_here()

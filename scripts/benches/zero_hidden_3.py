@@ -17,7 +17,7 @@ import random
 import statistics
 import time
 
-import bench_paths  # noqa: F401
+import bench_paths
 
 import report
 
@@ -152,6 +152,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--forward", type=float, default=1.5, help="of the step")
     options = parser.parse_args()
+    bench_paths.need_plan()
     if options.clipped:
         compute_gradients_elsewhere()
     engines = {name: make_engine(options, name) for name in (*NAMES, *(["speculated"] if options.clipped else []))}
