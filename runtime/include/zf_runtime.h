@@ -699,6 +699,20 @@ ZF_API zf_status zf_local_stats(zf_local* handle, zf_local_statistics* statistic
 /* Closes a handle. The last one of a process ends the helpers. For NULL it returns ZF_OK. */
 ZF_API zf_status zf_local_close(zf_local* handle);
 
+/* A file that replaces `path` in one step, or never, for libraries that write to a descriptor, or to its name
+ * in /proc/self/fd. A reader of `path` finds the old file or the whole new one, also after a power cut. */
+typedef struct zf_file zf_file;
+
+/* Begins a file. On ZF_OK *descriptor is open for writing until zf_file_end, and *out is the handle,
+ * otherwise NULL. Returns ZF_ERROR_SYSTEM if no file can be put there: `path` leads to a folder, a device, a
+ * FIFO or an open file (/dev/stdout), into no folder or one that this user may not write in, or by a link in
+ * a folder that others may write in, made neither by this user nor by the folder's owner. */
+ZF_API zf_status zf_file_begin(const char* path, zf_file** out, int32_t* descriptor);
+
+/* Puts the file in its place, if keep is not 0, and frees the handle in any case. Returns ZF_ERROR_SYSTEM if
+ * it cannot be written: what was there before is then unchanged. For NULL it returns ZF_OK. */
+ZF_API zf_status zf_file_end(zf_file* file, int32_t keep);
+
 #ifdef __cplusplus
 }
 #endif

@@ -48,6 +48,8 @@ class AtomicFile {
   /// Writes bytes at an offset. Ranges that are never written read as zeros.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   void set_size(std::uint64_t bytes);
+  /// Returns the temporary file, for code that writes it by a descriptor or by its name in /proc.
+  int descriptor() const { return file_.get(); }
   /// Syncs the file, renames it over `path`, and syncs the folder. If only the last fails, it throws although
   /// the new file is there, and says so.
   void commit();

@@ -214,6 +214,26 @@ static void calls(void) {
   EXPECT(zf_close(NULL), ZF_OK);
 }
 
+static void files(void) {
+  zf_file* file = NULL;
+  int32_t descriptor = -1;
+  const char* const path = write_file("old");
+  EXPECT(zf_file_begin(NULL, &file, &descriptor), ZF_ERROR_USAGE);
+  EXPECT(zf_file_begin(path, NULL, &descriptor), ZF_ERROR_USAGE);
+  EXPECT(zf_file_begin(path, &file, NULL), ZF_ERROR_USAGE);
+  EXPECT(zf_file_begin("/nowhere/file", &file, &descriptor), ZF_ERROR_SYSTEM);
+  expect_error("/nowhere/file");
+  CHECK(file == NULL);
+  for (int32_t keep = 0; keep <= 1; ++keep) {
+    EXPECT(zf_file_begin(path, &file, &descriptor), ZF_OK);
+    CHECK(write(descriptor, "newer", 5) == 5);
+    EXPECT(zf_file_end(file, keep), ZF_OK);
+    struct stat status;
+    CHECK(stat(path, &status) == 0 && status.st_size == (keep ? 5 : 3));
+  }
+  EXPECT(zf_file_end(NULL, 1), ZF_OK);
+}
+
 int main(void) {
   const size_t descriptors = count_descriptors();
   plans();
@@ -223,6 +243,7 @@ int main(void) {
   groups();
   groups_of_any_size();
   calls();
+  files();
   CHECK(count_arena_mappings() == 0);
   CHECK(count_children() == 0);
   CHECK(count_descriptors() == descriptors);

@@ -1,7 +1,6 @@
 """save_async() and DCP's async_save() have one moment between two steps, bit for bit, while the steps go on."""
 
 import contextlib
-import errno
 import gc
 import os
 import pathlib
@@ -184,7 +183,7 @@ class Saves(unittest.TestCase):
         job.optimizer.close()
         self.assertEqual(len(torch.load(self.path)["state"]), 6)
         job = Job("exact").train(0, 1)
-        with self.assertRaisesRegex(FileNotFoundError, "there is no folder .*/no: make it first"):
+        with self.assertRaisesRegex(FileNotFoundError, "cannot write .*/no/folder.pt: .*No such file"):
             job.optimizer.save_async(self.folder / "no" / "folder.pt")
         with unittest.mock.patch("torch.save", side_effect=OSError("the disk is full")):
             job.optimizer.save_async(self.path)
@@ -357,14 +356,6 @@ optimizer.save_async({str(self.path)!r})"""], stderr=subprocess.PIPE, text=True,
                 del saved
             job.optimizer.close()
 
-    def test_where_no_file_can_get_a_name_it_is_saved_too(self):
-        job = Job("exact").train(0, 1)
-        with unittest.mock.patch("os.link", side_effect=PermissionError(errno.EPERM, "as in a sandbox")):
-            job.optimizer.save_async(self.path).wait()
-        self.assertEqual(differing(torch.load(self.path), job.now()["optimizer"]), [])
-        self.assertEqual([each.name for each in self.folder.iterdir()], ["saved.pt"])
-        job.optimizer.close()
-
     def test_a_killed_trainer_leaves_the_old_file_or_the_new_one(self):
         """And at most one more, if it was killed as that got its name."""
         random.seed(int(os.environ.get("ZF_SEED", "1")))
@@ -389,7 +380,7 @@ optimizer.save_async({str(self.path)!r})"""], stderr=subprocess.PIPE, text=True,
             self.assertEqual(torch.unique(entry["exp_avg"]).numel(), 1)  # of one step
             seen[int(entry["step"])] = seen.get(int(entry["step"]), 0) + 1
             for left in set(self.folder.iterdir()) - {self.path}:
-                self.assertRegex(left.name, rf"^\.saved\.pt\.{trainer}\.[0-9a-f]{{16}}\.tmp$")
+                self.assertRegex(left.name, rf"^\.saved\.pt\.({trainer}\.[0-9a-f]+\.\d+\.)?tmp$")
                 left.unlink()
         print(KILLS, "kills of trainers; files of step", seen)
         with Job("exact").train(0, 1).optimizer as optimizer:

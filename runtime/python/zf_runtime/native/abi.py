@@ -174,6 +174,8 @@ FUNCTIONS = {
     "zf_local_stats": (c_int32, [c_void_p, POINTER(LocalStatistics)]),
     "zf_call_each": (c_int32, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t]),
     "zf_local_close": (c_int32, [c_void_p]),
+    "zf_file_begin": (c_int32, [c_char_p, POINTER(c_void_p), POINTER(c_int32)]),
+    "zf_file_end": (c_int32, [c_void_p, c_int32]),
 }
 
 

@@ -1,8 +1,9 @@
-"""Checks integers on their way to C. ctypes itself silently truncates what its types cannot hold."""
+"""Checks integers and paths on their way to C. ctypes itself silently truncates what its types cannot hold."""
 
 from __future__ import annotations
 
 import operator
+import os
 from typing import SupportsIndex
 
 INT32_MAX = 2**31 - 1
@@ -39,3 +40,11 @@ def index(name: str, value: SupportsIndex, count: int) -> int:
     if not 0 <= result < count:
         raise IndexError(f"{name} {result}: there are 0 to {count - 1}")
     return result
+
+
+def path(value: str | os.PathLike[str]) -> bytes:
+    """Returns a path as C has it. Raises ValueError if it has a zero byte: C's name would end there."""
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:
+        raise ValueError(f"the path {value!r} has a zero byte")
+    return encoded

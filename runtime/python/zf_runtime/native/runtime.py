@@ -330,7 +330,7 @@ class Runtime:
         """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. Raises ZfBusy
         while submitted work is not done, and ZfError if the file cannot be written, or its folder not synced: the text
         says which."""
-        check(library().zf_export_state(self._handle.pointer, _bytes_of(path)))
+        check(library().zf_export_state(self._handle.pointer, checks.path(path)))
 
     def export_begin(self, path: str | os.PathLike[str]) -> None:
         """Begins to write that file beside training, with the state that all groups have when everything submitted is
@@ -338,7 +338,7 @@ class Runtime:
         wait() also waits for the copy: until then do not write params and moments. close() waits for the file, for
         close_timeout. Raises ZfBusy if an export is under way, and ZfError if memory has no room for the copy or the
         file cannot be written."""
-        check(library().zf_export_begin(self._handle.pointer, _bytes_of(path)))
+        check(library().zf_export_begin(self._handle.pointer, checks.path(path)))
 
     def export_wait(self, timeout: float | None = None) -> None:
         """Waits until the file of export_begin() is there. timeout: in seconds; None: as long as it takes. Raises
@@ -370,7 +370,7 @@ class Runtime:
     def import_state(self, path: str | os.PathLike[str]) -> None:
         """Reads such a file back. Training continues from it bit for bit, on any number of threads. Raises ZfStateError
         if the file is damaged or has other groups; then nothing is changed."""
-        check(library().zf_import_state(self._handle.pointer, _bytes_of(path)))
+        check(library().zf_import_state(self._handle.pointer, checks.path(path)))
 
     def done(self, ticket: int = 0) -> bool:
         """Returns whether wait(ticket) would return at once."""
@@ -411,14 +411,6 @@ def _strictness(name: str, value: str) -> int:
     if value not in values:
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, values))}")
     return values[value]
-
-
-def _bytes_of(path: str | os.PathLike[str]) -> bytes:
-    """Returns a path as C has it. Raises ValueError if it has a zero byte: C's name would end there."""
-    encoded = os.fsencode(path)
-    if b"\0" in encoded:
-        raise ValueError(f"the path {path!r} has a zero byte")
-    return encoded
 
 
 def _number(name: str, value: int) -> int:

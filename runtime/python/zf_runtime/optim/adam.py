@@ -309,7 +309,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
             if not optimizer._save.done():
                 raise ZfBusy(f"the save to {optimizer._save.path} is not done: call its wait() first")
             optimizer._save.wait()
-        whole_file.target_of(path)
+        whole_file.need_target(path)
         path = absolute(path)
         save = optimizer._save = Save(optimizer._stage(more), path)
         return save

@@ -33,12 +33,12 @@ def recording(path: str | os.PathLike[str] = "workload.json", *, updates: int = 
     the end if too few updates were seen. Writes nothing then, and nothing if the block raises."""
     # zf-tune record has this package alone, and not this function.
     from ..native.environment import local_rank_and_count
-    from ..native.whole_file import target_of, write_whole
+    from ..native.whole_file import need_target, write_whole
     from .recorder import Recorder, text_of
 
     rank, ranks = local_rank_and_count()
     if rank == 0:
-        target_of(path)  # refused before the work
+        need_target(path)  # refused before the work
     recorder = Recorder(updates)
     recorder.watch_torch()
     try:
