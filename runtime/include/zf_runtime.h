@@ -713,6 +713,16 @@ ZF_API zf_status zf_file_begin(const char* path, zf_file** out, int32_t* descrip
  * it cannot be written: what was there before is then unchanged. For NULL it returns ZF_OK. */
 ZF_API zf_status zf_file_end(zf_file* file, int32_t keep);
 
+/* Finds the local rank of the process with these variables ("NAME=value"; the last pointer is NULL): ZF_RANK,
+ * or what its launcher has set (docs/launch.md). *rank is -1, and variable "", if nothing says it. Else
+ * `variable`, of `bytes` bytes, names what says it; 64 are enough. Returns ZF_ERROR_USAGE if the value is not
+ * a whole number of 0 or more. */
+ZF_API zf_status zf_find_rank(const char* const* variables, int32_t* rank, char* variable, size_t bytes);
+
+/* Finds in the same way how many ranks that launcher has started on this node. Returns ZF_ERROR_USAGE also if
+ * the rank is not below that. */
+ZF_API zf_status zf_find_ranks(const char* const* variables, int32_t* ranks, char* variable, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

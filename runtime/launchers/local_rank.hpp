@@ -1,5 +1,4 @@
 // Which local rank this process is, and of how many, by the variables of what started it. Pure.
-// zf_runtime/native/environment.py has the same rules; tests/launchers holds both against the same cases.
 #pragma once
 
 #include <optional>

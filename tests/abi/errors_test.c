@@ -234,6 +234,27 @@ static void files(void) {
   EXPECT(zf_file_end(NULL, 1), ZF_OK);
 }
 
+static void ranks(void) {
+  const char* const variables[] = {"LOCAL_RANK=3", "not a variable", "LOCAL_WORLD_SIZE=8", NULL};
+  const char* const none[] = {NULL};
+  const char* const broken[] = {"LOCAL_RANK=three", NULL};
+  int32_t number = 0;
+  char name[64] = "";
+  EXPECT(zf_find_rank(variables, &number, name, sizeof name), ZF_OK);
+  CHECK(number == 3 && strcmp(name, "LOCAL_RANK") == 0);
+  EXPECT(zf_find_ranks(variables, &number, name, sizeof name), ZF_OK);
+  CHECK(number == 8 && strcmp(name, "LOCAL_WORLD_SIZE") == 0);
+  EXPECT(zf_find_rank(none, &number, name, sizeof name), ZF_OK);
+  CHECK(number == -1 && name[0] == '\0');
+  EXPECT(zf_find_rank(broken, &number, name, sizeof name), ZF_ERROR_USAGE);
+  expect_error("LOCAL_RANK=\"three\" is not a whole number");
+  EXPECT(zf_find_rank(variables, &number, name, sizeof "LOCAL_RANK" - 1), ZF_ERROR_USAGE);
+  expect_error("too few bytes");
+  EXPECT(zf_find_rank(NULL, &number, name, sizeof name), ZF_ERROR_USAGE);
+  EXPECT(zf_find_rank(variables, NULL, name, sizeof name), ZF_ERROR_USAGE);
+  EXPECT(zf_find_ranks(variables, &number, NULL, 0), ZF_ERROR_USAGE);
+}
+
 int main(void) {
   const size_t descriptors = count_descriptors();
   plans();
@@ -244,6 +265,7 @@ int main(void) {
   groups_of_any_size();
   calls();
   files();
+  ranks();
   CHECK(count_arena_mappings() == 0);
   CHECK(count_children() == 0);
   CHECK(count_descriptors() == descriptors);

@@ -9,7 +9,7 @@ import sys
 
 from bound_gpus import LAUNCHER, BoundGpusTest
 from mounted_gpus import MOUNT
-from zf_cli import BINARY, SOURCE, clean_environment
+from zf_cli import PACKAGE, clean_environment
 
 # Is bound itself before.
 PARENT = "from zf_runtime import bind; bind(rank=0, ranks=1, strict=True)\n" + LAUNCHER
@@ -68,7 +68,7 @@ class BindGpus(BoundGpusTest):
                    "REFUSED": f"nvidia{1 - gpu}"}) for gpu in (0, 1)]
         launcher = [sys.executable, "-B", "-c", LAUNCHER, json.dumps(ranks)]
         ran = subprocess.run(launcher, cwd=self.folder, timeout=100, stdin=subprocess.DEVNULL, capture_output=True,
-                             env=clean_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY),
+                             env=clean_environment(**PACKAGE),
                              text=True, check=True)
         self.assertEqual(sorted(said["cpus"] for said in json.loads(ran.stdout)), [home["cpus"] for home in self.homes])
 

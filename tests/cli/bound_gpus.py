@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from mounted_gpus import MOUNT, MountedGpusTest
-from zf_cli import BINARY, SOURCE, clean_environment
+from zf_cli import PACKAGE, clean_environment
 
 PROGRAM = """
 import faulthandler, json, os, sys, time
@@ -66,7 +66,7 @@ class BoundGpusTest(MountedGpusTest):
 
     def run_json(self, *words: str, **variables: str):
         """Runs a program with these GPUs. OPEN and REFUSED: as for MOUNT. Returns what it said."""
-        environment = clean_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY) | variables
+        environment = clean_environment(**PACKAGE) | variables
         ran = subprocess.run(["unshare", "--mount", "sh", "-c", MOUNT, "sh", *words], cwd=self.folder, timeout=100,
                              env={"OPEN": "", "REFUSED": ""} | environment, stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, check=False)

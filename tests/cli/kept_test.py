@@ -14,10 +14,9 @@ import threading
 import time
 import unittest
 
-from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, USAGE, clean_environment
+from zf_cli import BINARY, DONE, PACKAGE, RUNTIME_ERROR, USAGE, clean_environment
 
 FOLDER = f"/dev/shm/zf-kept-test-{os.getpid()}"
-LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(pathlib.Path(BINARY).parents[1] / "lib/libzf_runtime.so"))
 # ZF_TUNE=off needs no plan, and any rank will do.
 TRAINER = """
 import sys, time
@@ -35,8 +34,7 @@ class Kept(unittest.TestCase):
         self.addCleanup(self.assert_nothing_left)
 
     def environment(self):
-        return clean_environment(ZF_KEEP_FOLDER=FOLDER, ZF_TUNE="off", ZF_RUNTIME_LIBRARY=LIBRARY,
-                                 PYTHONPATH=str(SOURCE / "runtime/python"))
+        return clean_environment(ZF_KEEP_FOLDER=FOLDER, ZF_TUNE="off", **PACKAGE)
 
     def tune(self, *words, code=DONE):
         done = subprocess.run([BINARY, "kept", *words], env=self.environment(), capture_output=True, text=True,

@@ -3,7 +3,6 @@
 import ctypes
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -12,8 +11,8 @@ from permissions import NOBODY, need_another_user
 from zf_cli import (
     BINARY,
     DONE,
+    PACKAGE,
     RUNTIME_ERROR,
-    SOURCE,
     STALE,
     USAGE,
     CommandTest,
@@ -42,11 +41,9 @@ class Verify(CommandTest):
         self.plan = self.make_plan("--ranks", "1")
 
     def start(self, *words: str, before=(BINARY, "exec", "--plan", "plan.json", "--"), **environment: str):
-        library = pathlib.Path(BINARY).parents[1] / "lib/libzf_runtime.so"
         process = subprocess.Popen(
             [*before, sys.executable, "-c", TRAINER, *words], cwd=self.folder, text=True, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env=clean_environment(PYTHONPATH=str(SOURCE / "runtime/python"),
-                                                          ZF_RUNTIME_LIBRARY=str(library), **environment))
+            stdout=subprocess.PIPE, env=clean_environment(**PACKAGE | environment))
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.stdin.close)

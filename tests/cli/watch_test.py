@@ -11,7 +11,7 @@ import sys
 import time
 
 from exec_test import wait_until
-from zf_cli import BINARY, DONE, SOURCE, STALE, USAGE, CommandTest, clean_environment, print_cpus
+from zf_cli import BINARY, DONE, PACKAGE, STALE, USAGE, CommandTest, clean_environment, print_cpus
 
 SLEEPS = ("230", "115", "35")  # the numbers of clock_nanosleep and nanosleep
 
@@ -179,7 +179,7 @@ class Watch(CommandTest):
 
     def test_a_process_that_binds_itself_meanwhile_is_no_alarm_and_one_that_is_moved_then_is(self):
         """As after long imports. All threads go where bind() says, without a plan; then one is moved from there."""
-        trainer = self.start(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY)
+        trainer = self.start(**PACKAGE)
         bind = "import zf_runtime; home = zf_runtime.bind(rank=0, ranks=2, strict=True)"
         result = self.watch(trainer, bind, time_s="3s")
         self.assert_exit(result, DONE)
@@ -195,12 +195,11 @@ class Watch(CommandTest):
 
     def test_a_runtime_that_opens_and_closes_is_no_alarm_under_exec_or_bind(self):
         self.make_plan("--ranks", "1", "--mode", "overlap")
-        package = {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_TUNE_BINARY": BINARY}
         bind = "import zf_runtime; zf_runtime.bind(plan='plan.json', strict=True)"
         opens = ("from zf_runtime import Group, Runtime; runtime = Runtime(groups=[Group(10)], narrow='must'); "
                  "side = os.sched_getaffinity(0); time.sleep(1.2); runtime.close(); time.sleep(1.2)")
         for before, line in (((BINARY, "exec", "-q", "--plan", "plan.json", "--"), "0"), ((), bind)):
-            trainer = self.start(*before, **package)
+            trainer = self.start(*before, **PACKAGE)
             self.do(trainer, line)
             result = self.watch(trainer, opens, time_s="6s")
             self.assert_exit(result, DONE)

@@ -13,6 +13,9 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 BINARY = os.environ.get("ZF_TUNE_BINARY", str(SOURCE / "build/bin/zf-tune"))
+LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(pathlib.Path(BINARY).parents[1] / "lib/libzf_runtime.so"))
+# By these a Python program finds the package, and what it calls.
+PACKAGE = {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_TUNE_BINARY": BINARY, "ZF_RUNTIME_LIBRARY": LIBRARY}
 
 DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
 

@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 
 import guest
-from zf_cli import BINARY, DONE, SOURCE, CommandTest
+from zf_cli import BINARY, DONE, LIBRARY, SOURCE, CommandTest
 
 PACKAGE = SOURCE / "runtime/python/zf_runtime"
 MODULES = ("import json, os, sys, threading, zf_runtime; zf_runtime.bind; "
@@ -69,8 +69,9 @@ class Bind(CommandTest):
         files = [(path, path) for path in loaded if path.endswith(".py") and pathlib.Path(path) not in own]
         files += [(path, f"/guest/{path.relative_to(PACKAGE.parent)}") for path in own]
         result = guest.run(
-            f"set -e; export PATH={BINARY.rsplit('/', 1)[0]}:$PATH ZF_TUNE_BINARY={BINARY}; {command}",
-            programs=[BINARY, "/usr/bin/python3", "/usr/bin/unshare",
+            f"set -e; export PATH={BINARY.rsplit('/', 1)[0]}:$PATH ZF_TUNE_BINARY={BINARY} "
+            f"ZF_RUNTIME_LIBRARY={LIBRARY}; {command}",
+            programs=[BINARY, LIBRARY, "/usr/bin/python3", "/usr/bin/unshare",
                       *(path for path in loaded if path.endswith(".so"))],
             files=files, texts={"/guest/bind.py": THREADS}, timeout_s=280, **keywords)
         self.assert_exit(result, DONE)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from ..native.environment import RANK_VARIABLES, launched_ranks, switched_off
+from ..native.environment import launched_ranks, local_rank, switched_off
 from . import ask_tune, claims, cpu_lists, math_threads, memory, moved_threads, own_threads, ray, which_rank
 from .ask_tune import Found, NotBound
 from .bound import Binding, LeftThread
@@ -103,8 +103,8 @@ def _find_and_move(who: Who, cpus: _Cpus, is_users_rank: bool, plan: str | None,
                    strict: bool) -> Binding:
     global _last  # noqa: PLW0603  a binding belongs to the process
     list_of, variables = ray.gpu_lists(who.ranks, os.environ)
-    if who.rank is None:  # what Ray was started with is not about its workers
-        variables = {name: value for name, value in variables.items() if name not in (*RANK_VARIABLES, "ZF_RANK")}
+    while who.rank is None and (inherited := local_rank(variables)):  # what Ray was started with is not its workers'
+        del variables[inherited.variable]
     rays_threads = ray.own_threads()
     if rays_threads is not None:
         del variables["OMP_NUM_THREADS"]

@@ -176,6 +176,8 @@ FUNCTIONS = {
     "zf_local_close": (c_int32, [c_void_p]),
     "zf_file_begin": (c_int32, [c_char_p, POINTER(c_void_p), POINTER(c_int32)]),
     "zf_file_end": (c_int32, [c_void_p, c_int32]),
+    "zf_find_rank": (c_int32, [POINTER(c_char_p), POINTER(c_int32), c_char_p, c_size_t]),
+    "zf_find_ranks": (c_int32, [POINTER(c_char_p), POINTER(c_int32), c_char_p, c_size_t]),
 }
 
 
