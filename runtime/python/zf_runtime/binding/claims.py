@@ -11,7 +11,6 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from . import cpu_lists
@@ -19,7 +18,7 @@ from .own_threads import stat_of
 
 # A rank that was started again waits so long for the one before to end.
 _WAITS_S = 5.0
-_LOOKS_EVERY_S = 0.05
+_LOOKS_EVERY_S = 0.01
 _mutex = threading.Lock()  # the file's lock is the process's
 
 
@@ -46,22 +45,32 @@ def take(cpus: frozenset[int], is_inside: bool) -> str:
     until = time.monotonic() + _WAITS_S
     try:
         folder = _folder()
-        while True:
-            with _mutex, _locked(folder):
-                other = _other(folder, cpus, _ancestors() if is_inside else set())
-                if other is None:
-                    with open(os.path.join(folder, _name(os.getpid())), "w") as file:
-                        file.write(cpu_lists.text_of(cpus))
-                    return ""
+        while refusal := _refusal(folder, cpus, is_inside):
             if time.monotonic() > until:
-                raise Claimed(f"{cpu_lists.in_words(cpus)} would be this rank's, and process {other.pid} "
-                              f"({_command(other.pid)}) has bound itself to {cpu_lists.in_words(other.cpus)}: end it, "
-                              "or give each job CPUs or GPUs of its own (taskset, CUDA_VISIBLE_DEVICES); jobs that may "
-                              "share CPUs get a folder each (ZF_CLAIMS)")
+                raise Claimed(refusal)
             time.sleep(_LOOKS_EVERY_S)
     except OSError as error:
         return (f"which CPUs other ranks have is not known: {error.filename or 'the folder of claims'}: "
                 f"{error.strerror or error}; set ZF_CLAIMS to a folder of your own on this node")
+    return ""
+
+
+def _refusal(folder: str, cpus: frozenset[int], is_inside: bool) -> str:
+    """Claims CPUs, or returns which process has them, or the lock. The lock is held for the moment of a look; a child
+    that is forked meanwhile does not have this kind of lock."""
+    with _mutex, open(os.path.join(folder, "lock"), "w") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return f"{folder}/lock is held by another process for {_WAITS_S:.0f} s: end it"
+        other = _other(folder, cpus, _ancestors() if is_inside else set())
+        if other is not None:
+            return (f"{cpu_lists.in_words(cpus)} would be this rank's, and process {other.pid} ({_command(other.pid)}) "
+                    f"has bound itself to {cpu_lists.in_words(other.cpus)}: end it, or give each job CPUs or GPUs of "
+                    "its own (taskset, CUDA_VISIBLE_DEVICES); jobs that may share CPUs get a folder each (ZF_CLAIMS)")
+        with open(os.path.join(folder, _name(os.getpid())), "w") as file:
+            file.write(cpu_lists.text_of(cpus))
+    return ""
 
 
 def give_back() -> None:
@@ -82,26 +91,6 @@ def _folder() -> str:
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise PermissionError(1, "others may write there", folder)
     return folder
-
-
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Locks the folder for the moment of a look. A child that is forked meanwhile does not have this kind of lock.
-    Raises Claimed if the lock does not come free."""
-    until = time.monotonic() + _WAITS_S
-    file = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except (BlockingIOError, PermissionError):
-                if time.monotonic() > until:
-                    raise Claimed(f"{folder}/lock is held by another process for {_WAITS_S:.0f} s: end it") from None
-            time.sleep(0.002)
-        yield
-    finally:
-        os.close(file)
 
 
 def _other(folder: str, cpus: frozenset[int], ancestors: set[int]) -> _Claim | None:

@@ -16,11 +16,10 @@ VERSION = "zf-binding/1"
 
 
 class Home(NamedTuple):
-    """The CPUs, threads and nodes of one rank's process, by the rule of zf-tune exec."""
+    """The CPUs and nodes of one rank's process, by the rule of zf-tune exec."""
 
     rank: int
     cpus: frozenset[int]  # those that the process is started on
-    threads: int  # the right number of OpenMP threads for them
     mems: frozenset[int]  # the nodes that it prefers; empty: none
     whole: frozenset[int]  # the rank's home
     training: frozenset[int]  # the part of it that our runtime leaves to training while it is open
@@ -38,9 +37,7 @@ def parse_home(line: str) -> Home:
     try:
         values = dict(word.split("=", 1) for word in words)
         whole, training = cpu_lists.parse(values["home"]), cpu_lists.parse(values["training"])
-        of_training = values["started_on"] == "training"
-        home = Home(int(values["rank"]), training if of_training else whole,
-                    int(values["threads" if of_training else "home_threads"]),
+        home = Home(int(values["rank"]), training if values["started_on"] == "training" else whole,
                     frozenset() if values["policy"] == "none" else cpu_lists.parse(values["mems"]),
                     whole, training, values["framework"], values["started_on"] != "nothing",
                     cpu_lists.parse(values["kept_nodes"]) if "kept_policy" in values else None,
