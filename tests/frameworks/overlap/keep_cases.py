@@ -319,7 +319,7 @@ class Keep(case.AdamWTest):
         self.assert_refused(ZfError, "parameters that are one step older", overlap="late")
         for name in ("", "a/b", ".x", "a" * 65):
             self.assert_refused(ZfError, "is no name to keep an arena under", keep=name)
-        self.assert_refused(ValueError, "keep_s is 0; it must be 1 or more", runtime_options={"keep_s": 0})
+        self.assert_refused(ValueError, "keep_s is 0; it must be 1 to 2592000, or None", runtime_options={"keep_s": 0})
         self.assert_refused(ValueError, "keep_s is 2592001", runtime_options={"keep_s": 2592001})
         self.assert_refused(TypeError, "'keep_s', which needs keep=", keep=None, overlap="exact",
                             runtime_options={"keep_s": 5})

@@ -49,7 +49,7 @@ class Arguments(unittest.TestCase):
 
     def test_a_path_with_a_zero_byte(self):
         runtime = self.open()
-        for call in (runtime.export_state, runtime.export_begin, runtime.import_state):
+        for call in (Runtime, runtime.export_state, runtime.export_begin, runtime.import_state):
             with self.subTest(call=call.__name__), self.assertRaisesRegex(ValueError, "has a zero byte"):
                 call("state\0.zf")
 

@@ -19,18 +19,18 @@ def number(name: str, value: SupportsIndex) -> int:
         raise TypeError(f"{name} is {value!r}; it must be an integer") from None
 
 
-def integer(name: str, value: SupportsIndex, highest: int, otherwise: str = "") -> int:
-    """Returns `value` as an int from 0 to `highest`. Raises ValueError if it is outside, and TypeError if it is not an
-    integer. `otherwise` names other allowed values for the text."""
+def integer(name: str, value: SupportsIndex, highest: int, otherwise: str = "", least: int = 0) -> int:
+    """Returns `value` as an int from `least` to `highest`. Raises ValueError if it is outside, and TypeError if it is
+    not an integer. `otherwise` names other allowed values for the text."""
     result = number(name, value)
-    if not 0 <= result <= highest:
-        raise ValueError(f"{name} is {result}; it must be 0 to {highest}{otherwise}")
+    if not least <= result <= highest:
+        raise ValueError(f"{name} is {result}; it must be {least} to {highest}{otherwise}")
     return result
 
 
-def option(name: str, value: SupportsIndex | None, highest: int, default: int) -> int:
+def option(name: str, value: SupportsIndex | None, highest: int, default: int, least: int = 0) -> int:
     """Returns an integer in the same way, or `default`, the default of the C ABI, for None."""
-    return default if value is None else integer(name, value, highest, ", or None for the default")
+    return default if value is None else integer(name, value, highest, ", or None for the default", least)
 
 
 def index(name: str, value: SupportsIndex, count: int) -> int:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import ZfError
@@ -55,12 +57,9 @@ class Stats:
 
 def stats_of(raw: abi.Stats) -> Stats:
     """Returns the reading that a struct of the C ABI holds."""
-    values = {field.name: getattr(raw, field.name) for field in dataclasses.fields(Stats)}
-    for flag in ("worker_alive", "was_kept"):
-        values[flag] = bool(values[flag])
-    for text in ("isa", "memory_note", "last_death", "cpu_note", "narrow_note", "keep_note"):
-        values[text] = values[text].decode(errors="replace")
-    return Stats(**values)
+    read: dict[Any, Callable[[Any], Any]] = {
+        "int": int, "bool": bool, "str": functools.partial(bytes.decode, errors="replace")}
+    return Stats(**{field.name: read[field.type](getattr(raw, field.name)) for field in dataclasses.fields(Stats)})
 
 
 class TorchThreads:

@@ -18,7 +18,5 @@ def options(keep: str | None, keep_s: int | None, note_bytes: int) -> dict[str, 
         return {}
     if not isinstance(keep, str) or "\0" in keep:
         raise ValueError(f"keep is {keep!r}; it must be a name")
-    if keep_s is not None and keep_s < 1:
-        raise ValueError(f"keep_s is {keep_s}; it must be 1 or more, or None for the default")
-    return {"keep": os.fsencode(keep), "keep_s": checks.option("keep_s", keep_s, _LONGEST_S, 0),
+    return {"keep": os.fsencode(keep), "keep_s": checks.option("keep_s", keep_s, _LONGEST_S, 0, least=1),
             "note_bytes": checks.integer("note_bytes", note_bytes, checks.UINT64_MAX)}

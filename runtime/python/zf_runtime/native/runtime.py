@@ -74,14 +74,15 @@ class Runtime:
                  keep: str | None = None, keep_s: int | None = None, note_bytes: int = 0,
                  export_room: bool = False):
         options = abi.sized(
-            abi.Options, abi_version=abi.ABI_VERSION, plan_path=os.fsencode(plan) if plan is not None else None,
+            abi.Options, abi_version=abi.ABI_VERSION, plan_path=None if plan is None else checks.path(plan),
             rank=checks.option("rank", rank, checks.INT32_MAX, -1),
             spin_us=checks.option("spin_us", spin_us, checks.INT32_MAX, -1),
             start_timeout_ms=_milliseconds("start_timeout", start_timeout),
             close_timeout_ms=_milliseconds("close_timeout", close_timeout), max_restarts=_restarts(max_restarts),
             chunk_bytes=checks.option("chunk_bytes", chunk_bytes, checks.UINT64_MAX, 0),
             huge_pages=_strictness("huge_pages", huge_pages), lock_memory=_strictness("lock_memory", lock_memory),
-            narrow=_strictness("narrow", narrow), restart_window_s=_window(restart_window_s),
+            narrow=_strictness("narrow", narrow),
+            restart_window_s=checks.option("restart_window_s", restart_window_s, _YEAR_S, 0, least=1),
             export_room=checks.option("export_room", export_room, 1, 0), **keeping.options(keep, keep_s, note_bytes))
         described = (abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
@@ -425,13 +426,6 @@ def _milliseconds(name: str, seconds: float | None) -> int:
     if not seconds >= 0:
         raise ValueError(f"{name} is {seconds} s; it must be 0 or more, or None for the default")
     return max(1, round(min(seconds, _YEAR_S) * 1000))
-
-
-def _window(seconds: int | None) -> int:
-    """Returns restart_window_s for the C ABI, where 0 is the default."""
-    if seconds == 0:
-        raise ValueError("restart_window_s is 0; it must be 1 or more, or None for the default")
-    return checks.option("restart_window_s", seconds, _YEAR_S, 0)
 
 
 def _restarts(count: int | None) -> int:
