@@ -133,7 +133,7 @@ class Closing(unittest.TestCase):
             held, done = threading.Event(), threading.Event()
 
             def hold():
-                with runtime._handle._lock:
+                with runtime._lock:
                     held.set()
                     done.wait(30)
 

@@ -21,7 +21,7 @@ class Submitted(unittest.TestCase):
 
     @staticmethod
     def floats(runtime, group, kind):
-        memory = runtime._handle.memory(group, kind)
+        memory, *_ = runtime._array(group, kind)
         return (ctypes.c_float * (ctypes.sizeof(memory) // 4)).from_buffer(memory)
 
     def test_each_group_is_stepped_by_its_scalars(self):

@@ -102,7 +102,7 @@ torch_threads = TorchThreads()
 
 
 class Handle:
-    """An opened runtime. Any thread may use it; call close() when no other call runs."""
+    """The memory and the end of an opened runtime: what Runtime inherits."""
 
     def __init__(self, options: abi.Options, groups: ctypes.Array[abi.Group]):
         self._library = library()  # first: __del__ needs it
@@ -110,7 +110,7 @@ class Handle:
         self._pointer: ctypes.c_void_p | None = ctypes.c_void_p()
         self._buffers = 0  # memory objects that are alive
         self._closing = False
-        self.keeps = bool(options.keep)  # the memory may outlive the process
+        self._keeps = bool(options.keep)  # the memory may outlive the process
         self._shares_cpus = False  # see TorchThreads.follow()
         self._owner = os.getpid()
         cpus = os.sched_getaffinity(0)
@@ -122,36 +122,25 @@ class Handle:
         self._shares_cpus = torch_threads.follow(self.stats(), cpus)
 
     @property
-    def pointer(self) -> ctypes.c_void_p:
+    def _open_pointer(self) -> ctypes.c_void_p:
         """The pointer for a call into the library. Raises ZfError after close()."""
         if self._closing or self._pointer is None:
             raise ZfError("the runtime is closed")
         return self._pointer
 
     @property
-    def is_closed(self) -> bool:
+    def closed(self) -> bool:
+        """Whether close() was called."""
         return self._closing
 
     @property
-    def is_forked(self) -> bool:
-        """Whether this is a child of the process that opened it. The library then returns ZF_ERROR_FORKED."""
+    def forked(self) -> bool:
+        """Whether this process is a forked child of the one that opened the runtime. Such a child must not use it."""
         return os.getpid() != self._owner
 
-    def memory(self, group: int, kind: int) -> ctypes.Array[ctypes.c_char]:
-        """Returns the bytes of an array, as a buffer that keeps this handle's memory alive."""
-        return self._memory(self._library.zf_buffer, self.pointer, group, kind)
-
-    def saved(self, group: int, kind: int) -> ctypes.Array[ctypes.c_char]:
-        """Returns the bytes of an array in the copy that is held, as memory() does."""
-        return self._memory(self._library.zf_saved, self._any_pointer(), group, kind)
-
-    def save_wait(self, milliseconds: int) -> int:
-        status: int = self._library.zf_save_wait(self._any_pointer(), milliseconds)
-        return status
-
     def save_end(self) -> None:
-        """Frees what is held. Does nothing in a forked child, or if all memory is freed."""
-        if self.is_forked:
+        """Lets the next copy have the memory of this one, if there is one."""
+        if self.forked:
             return
         with self._lock:
             if self._pointer is not None:
@@ -159,6 +148,7 @@ class Handle:
 
     def _memory(self, function: Any, pointer: ctypes.c_void_p, group: int,
                 kind: int) -> ctypes.Array[ctypes.c_char]:
+        """Returns the bytes of an array, by zf_buffer or zf_saved, as a buffer that keeps the memory alive."""
         address, size = ctypes.c_void_p(), ctypes.c_size_t()
         check(function(pointer, group, kind, ctypes.byref(address), ctypes.byref(size)))
         assert address.value is not None  # not even for an array without elements
@@ -170,18 +160,19 @@ class Handle:
         return buffer
 
     def stats(self) -> Stats:
+        """Returns a reading. Works also after the optimizer has died, and after close() while views exist."""
         raw = abi.sized(abi.Stats)
         check(self._library.zf_get_stats(self._any_pointer(), ctypes.byref(raw)))
         return stats_of(raw)
 
     def close(self) -> None:
-        """Ends the optimizer process. The memory is freed now, or with the last view. The second call does nothing.
+        """Finishes what is submitted and ends the process. The memory is freed now, or with the last view. The second
+        call does nothing.
 
-        Raises ZfTimeout if the process had not finished and was killed, and ZfWorkerDied if it had died before. The
-        handle is closed in both cases. In a forked child it only refuses further calls: process and memory belong
-        to the parent.
-        """
-        if self.is_forked:  # without the lock, which a thread that the child lacks may have held
+        Raises ZfTimeout if the process had not finished within close_timeout and was killed, and ZfWorkerDied if it
+        had died before. The runtime is closed in all cases. In a forked child it only refuses further calls: process
+        and memory belong to the parent."""
+        if self.forked:  # without the lock, which a thread that the child lacks may have held
             self._closing = True
             return
         with self._lock:
@@ -203,7 +194,7 @@ class Handle:
         return self._pointer
 
     def _release(self) -> None:
-        if self.is_forked:  # the memory is the parent's, and the lock may be held for ever
+        if self.forked:  # the memory is the parent's, and the lock may be held for ever
             return
         with self._lock:
             self._buffers -= 1
@@ -216,7 +207,7 @@ class Handle:
         check(self._library.zf_close(pointer))
 
     def __del__(self) -> None:
-        if getattr(self, "_pointer", None) is None or self.is_forked:
+        if getattr(self, "_pointer", None) is None or self.forked:
             return
-        if not self.keeps:  # else close() alone frees it: who has caught an exception has not called that
+        if not self._keeps:  # else close() alone frees it: who has caught an exception has not called that
             self._library.zf_close(self._pointer)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from ..errors import ZfTimeout
 from . import abi, checks, keeping
 from .group import Group, as_numpy, as_tensor, element_type, grads_buffer, moments_kind
-from .handle import Handle, Stats
-from .library import check, library
+from .handle import Handle
+from .library import check
 from .scalars import Scalars
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Norm(NamedTuple):
     finite: bool  #: False if any gradient is infinite or NaN
 
 
-class Runtime:
+class Runtime(Handle):
     """An optimizer process with its parameters, gradients and moments in shared memory.
 
     plan: path of a zf-tune plan; None: the environment's ZF_BINDING or ZF_PLAN, which `zf-tune exec` sets.
@@ -60,7 +60,7 @@ class Runtime:
     until close(). They keep the memory alive: after close() they hold the last values, and nothing reads what is
     written to them. New views are then refused.
 
-    Threads. Any thread may call submit, stats and the  One thread at a time may wait. Call close last.
+    Threads. Any thread may call submit and stats, and take views. One thread at a time may wait. Call close last.
 
     fork. A forked child must not use it; the optimizer reads what it writes to a view. There close() only refuses
     further calls.
@@ -87,36 +87,19 @@ class Runtime:
         described = (abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
         self._note_bytes = note_bytes
-        self._handle = Handle(options, described)
+        super().__init__(options, described)
 
     def __enter__(self) -> Runtime:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._handle.keeps:
+        if kind is not None and self._keeps:
             return
         try:
             self.close()
         except Exception:
             if kind is None:
                 raise  # else the first exception is the one to read
-
-    def close(self) -> None:
-        """Finishes what is submitted and ends the process. The second call does nothing.
-
-        Raises ZfTimeout if the process had not finished within close_timeout and was killed, and ZfWorkerDied if it
-        had died before. The runtime is closed in all cases."""
-        self._handle.close()
-
-    @property
-    def closed(self) -> bool:
-        """Whether close() was called."""
-        return self._handle.is_closed
-
-    @property
-    def forked(self) -> bool:
-        """Whether this process is a forked child of the one that opened the runtime. Such a child must not use it."""
-        return self._handle.is_forked
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -161,7 +144,8 @@ class Runtime:
     def _array(self, group: int, kind: int) -> tuple[ctypes.Array[ctypes.c_char], str, int]:
         """Returns the memory of an array, its element type, and its number of elements."""
         group, kind = self._index(group), checks.integer("kind", kind, abi.MOMENT_2_SET_1)
-        memory, settings = self._handle.memory(group, kind), self._groups[group]
+        memory = self._memory(self._library.zf_buffer, self._open_pointer, group, kind)
+        settings = self._groups[group]
         return memory, element_type(settings, kind), settings.elements
 
     def _index(self, group: int) -> int:
@@ -189,7 +173,7 @@ class Runtime:
         """Calls zf_read_state or zf_write_state for `count` floats at an address."""
         kind = checks.integer("kind", kind, abi.MOMENT_2_SET_1)
         floats = ctypes.cast(address, ctypes.POINTER(ctypes.c_float))
-        check(getattr(library(), function)(self._handle.pointer, self._index(group), kind, _number("begin", begin),
+        check(getattr(self._library, function)(self._open_pointer, self._index(group), kind, _number("begin", begin),
                                            count, floats))
 
     def submit(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
@@ -218,7 +202,7 @@ class Runtime:
     def go(self) -> int:
         """Submits what was prepared, and returns a ticket. Raises ZfError if nothing is."""
         ticket = ctypes.c_uint64()
-        check(library().zf_go(self._handle.pointer, ctypes.byref(ticket)))
+        check(self._library.zf_go(self._open_pointer, ctypes.byref(ticket)))
         return ticket.value
 
     def speculate(self, scalars: Scalars | Sequence[Scalars], groups: Sequence[int] | None = None, *, buffer: int = 0,
@@ -264,7 +248,7 @@ class Runtime:
             args.groups = _words("groups", groups, self._index)
             args.n_groups = len(groups)
         ticket = ctypes.c_uint64()
-        check(library().zf_submit(self._handle.pointer, ctypes.byref(args), ctypes.byref(ticket)))
+        check(self._library.zf_submit(self._open_pointer, ctypes.byref(args), ctypes.byref(ticket)))
         return ticket.value
 
     def wait(self, ticket: int = 0, timeout: float | None = None) -> None:
@@ -274,7 +258,7 @@ class Runtime:
         ZfWorkerDied if the optimizer is dead and max_restarts are used up. Other Python threads run meanwhile, and
         Ctrl-C works."""
         ticket = _number("ticket", ticket)
-        if not _ask(lambda ms: library().zf_wait(self._handle.pointer, ticket, ms), timeout):
+        if not _ask(lambda ms: self._library.zf_wait(self._open_pointer, ticket, ms), timeout):
             raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
                             "ZF_TIMEOUT")
 
@@ -291,14 +275,14 @@ class Runtime:
         """
         group, at_least, ticket = self._index(group), _number("at_least", at_least), _number("ticket", ticket)
         elements = ctypes.c_uint64()
-        _ask(lambda ms: library().zf_progress(self._handle.pointer, ticket, group, at_least, ms,
+        _ask(lambda ms: self._library.zf_progress(self._open_pointer, ticket, group, at_least, ms,
                                               ctypes.byref(elements)), timeout)
         return elements.value
 
     def norm(self, group: int, buffer: int = 0) -> Norm:
         """Returns the result of the last submit_norm() of the group's gradients."""
         total, finite = ctypes.c_double(), ctypes.c_int32()
-        check(library().zf_norm(self._handle.pointer, self._index(group), grads_buffer(buffer),
+        check(self._library.zf_norm(self._open_pointer, self._index(group), grads_buffer(buffer),
                                 ctypes.byref(total), ctypes.byref(finite)))
         return Norm(total.value, bool(finite.value))
 
@@ -312,26 +296,26 @@ class Runtime:
 
     def _read_note(self, function: str) -> tuple[int, bytes] | None:
         memory, step = ctypes.create_string_buffer(max(1, self._note_bytes)), ctypes.c_uint64()
-        check(getattr(library(), function)(self._handle.pointer, memory, self._note_bytes, ctypes.byref(step)))
+        check(getattr(self._library, function)(self._open_pointer, memory, self._note_bytes, ctypes.byref(step)))
         return (step.value, memory.raw[:self._note_bytes]) if step.value else None
 
     def overwriting(self, begins: bool) -> None:
         """Says that the program begins, or has ended, to write params or moments. If it dies in between, what is kept
         of it is refused."""
-        check(library().zf_overwriting(self._handle.pointer, begins))
+        check(self._library.zf_overwriting(self._open_pointer, begins))
 
     def step(self, group: int) -> int:
         """Returns the number of the group's last step; 0 before the first. Raises ZfBusy while submitted work is not
         done."""
         number = ctypes.c_uint64()
-        check(library().zf_get_step(self._handle.pointer, self._index(group), ctypes.byref(number)))
+        check(self._library.zf_get_step(self._open_pointer, self._index(group), ctypes.byref(number)))
         return number.value
 
     def export_state(self, path: str | os.PathLike[str]) -> None:
         """Writes parameters, moments and step counts of all groups to a file, atomically, with checksums. Raises ZfBusy
         while submitted work is not done, and ZfError if the file cannot be written, or its folder not synced: the text
         says which."""
-        check(library().zf_export_state(self._handle.pointer, checks.path(path)))
+        check(self._library.zf_export_state(self._open_pointer, checks.path(path)))
 
     def export_begin(self, path: str | os.PathLike[str]) -> None:
         """Begins to write that file beside training, with the state that all groups have when everything submitted is
@@ -339,39 +323,36 @@ class Runtime:
         wait() also waits for the copy: until then do not write params and moments. close() waits for the file, for
         close_timeout. Raises ZfBusy if an export is under way, and ZfError if memory has no room for the copy or the
         file cannot be written."""
-        check(library().zf_export_begin(self._handle.pointer, checks.path(path)))
+        check(self._library.zf_export_begin(self._open_pointer, checks.path(path)))
 
     def export_wait(self, timeout: float | None = None) -> None:
         """Waits until the file of export_begin() is there. timeout: in seconds; None: as long as it takes. Raises
         ZfTimeout if it is not there yet, and once what the export has failed with; the old file is then untouched."""
-        if not _ask(lambda ms: library().zf_export_wait(self._handle.pointer, ms), timeout):
+        if not _ask(lambda ms: self._library.zf_export_wait(self._open_pointer, ms), timeout):
             raise ZfTimeout(f"the export is not done after {timeout} s", "ZF_TIMEOUT")
 
     def save_begin(self) -> None:
         """Begins to copy the state as export_begin() does, for a program that writes it itself. Raises ZfBusy before
         save_end() of the last copy, and ZfError if memory has no room for it."""
-        check(library().zf_save_begin(self._handle.pointer))
+        check(self._library.zf_save_begin(self._open_pointer))
 
     def save_wait(self, timeout: float | None = None) -> None:
         """Waits until that copy is made, as export_wait() does."""
-        if not _ask(self._handle.save_wait, timeout):
+        if not _ask(lambda ms: self._library.zf_save_wait(self._any_pointer(), ms), timeout):
             raise ZfTimeout(f"the state is not copied after {timeout} s", "ZF_TIMEOUT")
 
     def saved(self, group: int, kind: int) -> tuple[torch.Tensor, Any]:
         """Returns the parameters, which are fp32, or moments in that copy, and the memory object that holds them. They
         are valid until save_end()."""
-        memory, settings = self._handle.saved(self._index(group), kind), self._groups[group]
+        memory = self._memory(self._library.zf_saved, self._any_pointer(), self._index(group), kind)
+        settings = self._groups[group]
         element = "f32" if kind == abi.PARAMS else element_type(settings, kind)
         return as_tensor(memory, element, settings.elements), memory
-
-    def save_end(self) -> None:
-        """Lets the next copy have the memory of this one, if there is one."""
-        self._handle.save_end()
 
     def import_state(self, path: str | os.PathLike[str]) -> None:
         """Reads such a file back. Training continues from it bit for bit, on any number of threads. Raises ZfStateError
         if the file is damaged or has other groups; then nothing is changed."""
-        check(library().zf_import_state(self._handle.pointer, checks.path(path)))
+        check(self._library.zf_import_state(self._open_pointer, checks.path(path)))
 
     def done(self, ticket: int = 0) -> bool:
         """Returns whether wait(ticket) would return at once."""
@@ -380,10 +361,6 @@ class Runtime:
         except ZfTimeout:
             return False
         return True
-
-    def stats(self) -> Stats:
-        """Returns a reading. Works also after the optimizer has died, and after close() while views exist."""
-        return self._handle.stats()
 
 
 def _ask(call: Callable[[int], int], timeout: float | None) -> bool:
