@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
+from ..native import planned
 from ..native.environment import launched_ranks, local_rank, switched_off
 from . import ask_tune, claims, cpu_lists, math_threads, memory, moved_threads, own_threads, ray, which_rank
 from .ask_tune import Found, NotBound
@@ -202,11 +202,8 @@ def _ranks_of_exec(variables: Mapping[str, str]) -> int | None:
     count = launched_ranks(variables)
     if count is not None:
         return count.value
-    try:
-        with open(variables.get("ZF_PLAN", ""), encoding="utf-8") as file:
-            return len(json.load(file)["ranks"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    ranks = planned.part(variables.get("ZF_PLAN", ""), "ranks")
+    return len(ranks) if isinstance(ranks, list) else None
 
 
 def _mask_of_process() -> frozenset[int]:

@@ -40,23 +40,23 @@ def check_overlap(overlap: str, plan: str | os.PathLike[str] | None = None) -> N
 
 def is_there(plan: str | os.PathLike[str] | None = None) -> bool:
     """Returns whether there is a plan that can be read."""
-    return _part(plan, "ranks") is not None
+    return part(plan, "ranks") is not None
 
 
 def has_own_pool(plan: str | os.PathLike[str] | None = None) -> bool:
     """Returns whether the plan gives the optimizer CPUs that training does not have."""
-    ranks = _part(plan, "ranks")
+    ranks = part(plan, "ranks")
     return isinstance(ranks, list) and any(isinstance(rank, dict) and rank.get("shared") is False for rank in ranks)
 
 
-def _found(path: str | os.PathLike[str] | None, part: str, field: str, otherwise: str) -> str:
-    """Returns a field of a plan, or "": see _part()."""
-    found = _part(path, part)
-    name = found.get(field, otherwise) if isinstance(found, dict) else ""
-    return name if isinstance(name, str) else ""
+def _found(path: str | os.PathLike[str] | None, name: str, field: str, otherwise: str) -> str:
+    """Returns a field of a plan, or "": see part()."""
+    found = part(path, name)
+    value = found.get(field, otherwise) if isinstance(found, dict) else ""
+    return value if isinstance(value, str) else ""
 
 
-def _part(path: str | os.PathLike[str] | None, part: str) -> Any:
+def part(path: str | os.PathLike[str] | None, name: str) -> Any:
     """Returns a part of a plan; None: that of ZF_PLAN. Returns None without a plan, and also if it cannot be read: the
     runtime reports that when it opens the plan."""
     path = os.environ.get("ZF_PLAN", "") if path is None else path
@@ -64,7 +64,7 @@ def _part(path: str | os.PathLike[str] | None, part: str) -> Any:
         return None
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)[part]
+            return json.load(file)[name]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
