@@ -35,7 +35,7 @@ namespace {
 
 // The sizes of the first version of each struct.
 constexpr std::size_t kFirstOptionsBytes = 32;
-constexpr std::size_t kFirstStepArgsBytes = 56;
+constexpr std::size_t kFirstStepArgsBytes = 72;
 
 /// What a handle has in one process. Any thread may hold the mutex, or be in the list, when the process
 /// forks.

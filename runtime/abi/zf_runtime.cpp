@@ -31,7 +31,8 @@ static_assert(sizeof(zf_submit_args) == 88 && offsetof(zf_submit_args, note) == 
               offsetof(zf_submit_args, groups) == 8 && offsetof(zf_submit_args, scalars) == 24 &&
               offsetof(zf_submit_args, scalar_count) == 40 && offsetof(zf_submit_args, scalars_size) == 48 &&
               offsetof(zf_submit_args, begin) == 64 && offsetof(zf_submit_args, prepares) == 80);
-constexpr std::size_t kFirstSubmitArgsBytes = 56;
+constexpr std::size_t kFirstOptionsBytes = 112;
+constexpr std::size_t kFirstSubmitArgsBytes = 88;
 static_assert(sizeof(zf_stats) == 1192 && offsetof(zf_stats, was_kept) == 988 &&
               offsetof(zf_stats, keep_note) == 992 && offsetof(zf_stats, restarts) == 288 &&
               offsetof(zf_stats, degraded) == 292 && offsetof(zf_stats, cpu_note) == 576 &&
@@ -63,12 +64,7 @@ zf::Runtime& runtime_of(zf_runtime* handle) {
 zf_options read_options(const zf_options* given) {
   static constexpr zf_options defaults = ZF_OPTIONS_INIT;
   if (given == nullptr) return defaults;
-  // A program that does not know these fields does not expect that its threads are moved, or that its memory
-  // is in huge pages.
-  zf_options of_older = defaults;
-  of_older.narrow = ZF_NO;
-  of_older.huge_pages = ZF_NO;
-  const zf_options options = zf::read_versioned(given, of_older, 40, "zf_options");
+  const zf_options options = zf::read_versioned(given, defaults, kFirstOptionsBytes, "zf_options");
   zf::check_abi_version(options.abi_version);
   return options;
 }

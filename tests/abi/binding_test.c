@@ -255,10 +255,7 @@ static void every_thread_of_the_home_is_narrowed_and_gets_it_back(int by_end) {
 /* The process keeps its CPUs if exec did not put it on its home, if the plan shares them, or if nobody asks
  * for narrowing. */
 static void who_is_not_to_be_narrowed_stays(void) {
-  zf_options options = ZF_OPTIONS_INIT;
-  zf_group group = ZF_GROUP_INIT;
   zf_runtime* handle = NULL;
-  group.elements = 1000;
   static const char* const others[] = {"training", "nothing"};
   for (size_t i = 0; i < 2; ++i) {
     bind_as(others[i], &training, &pool, 0);
@@ -273,10 +270,6 @@ static void who_is_not_to_be_narrowed_stays(void) {
 
   bind_as("home", &training, &pool, 0);
   handle = open_with(ZF_NO, ZF_OK);
-  CHECK(has(&home));
-  EXPECT(zf_close(handle), ZF_OK);
-  options.struct_size = 64; /* a program of the release before */
-  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   CHECK(has(&home));
   EXPECT(zf_close(handle), ZF_OK);
   open_with(7, ZF_ERROR_USAGE);

@@ -121,6 +121,8 @@ static void versions(void) {
   options.struct_size = 0;
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_ABI);
   expect_error("zf_options.struct_size is 0");
+  options.struct_size = sizeof options - 8; /* less than its first version */
+  EXPECT(zf_open(&options, &group, 1, &handle), ZF_ERROR_ABI);
   group.struct_size = 0;
   EXPECT(open_with(plan, &group, 1), ZF_ERROR_ABI);
 

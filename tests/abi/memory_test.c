@@ -130,13 +130,6 @@ static void huge_pages_are_the_default(void) {
   EXPECT(zf_close(handle), ZF_OK);
 
   options.plan_path = write_plan(PLAN_SHARED, NULL);
-  options.struct_size = offsetof(zf_options, huge_pages); /* a program built before the option */
-  EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
-  stats = stats_of(handle);
-  CHECK(stats.huge_bytes == 0 && strstr(stats.memory_note, "huge") == NULL);
-  EXPECT(zf_close(handle), ZF_OK);
-
-  options.struct_size = sizeof options;
   group.elements = 1000; /* a huge page would waste most of itself */
   EXPECT(zf_open(&options, &group, 1, &handle), ZF_OK);
   stats = stats_of(handle);
