@@ -1,9 +1,8 @@
 // Makes the kernels of a Lane. Only kernel_<isa>.cpp includes it, under the rules of adam_loop.hpp.
 #pragma once
 
-#include "engine/adam_loop.hpp"
+#include "engine/adam_kernels.hpp"
 #include "engine/kernel_set.hpp"
-#include "engine/narrow_loop.hpp"
 #include "engine/norm_loop.hpp"
 #include "engine/outputs_loop.hpp"
 #include "engine/read_loop.hpp"
@@ -12,13 +11,6 @@
 
 namespace zf {
 namespace {
-
-template <class Lane>
-AdamKernel kernel_of(const KernelVariant& variant) {
-  const bool has_bf16_parameters = variant.truth && variant.copy == ElementType::bf16;
-  if (variant.format == StateFormat::fp32 && !has_bf16_parameters) return fp32_kernel_of<Lane>(variant);
-  return narrow_kernel_of<Lane>(variant);
-}
 
 /// Returns all kernels of a Lane. One entry serves every instruction set.
 template <class Lane>

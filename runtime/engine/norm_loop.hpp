@@ -52,16 +52,8 @@ void sum_blocks(const void* g, size_t n, double* block_sums) {
 
 template <class Lane>
 NormKernel norm_kernel_of(ElementType type) {
-  switch (type) {
-    case ElementType::bf16:
-      return sum_blocks<Lane, ElementType::bf16>;
-    case ElementType::f16:
-      return sum_blocks<Lane, ElementType::f16>;
-    case ElementType::f32:
-    case ElementType::none:
-      break;
-  }
-  return sum_blocks<Lane, ElementType::f32>;
+  return by_type<NormKernel>(type, sum_blocks<Lane, ElementType::bf16>, sum_blocks<Lane, ElementType::f16>,
+                             sum_blocks<Lane, ElementType::f32>);
 }
 
 }  // namespace

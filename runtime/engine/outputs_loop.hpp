@@ -1,10 +1,7 @@
 // Writes the outputs of a step again, from the new p. Included as adam_loop.hpp is, under its rules.
 #pragma once
 
-#include <stddef.h>
-#include <string.h>
-
-#include "engine/kernel.hpp"
+#include "engine/adam_loop.hpp"
 
 namespace zf {
 namespace {
@@ -40,16 +37,9 @@ OutputKernel outputs_by_stale(bool stale) {
 template <class Lane>
 OutputKernel outputs_of(const KernelVariant& variant) {
   assert(variant.copy == ElementType::none || !has_split_masters(variant.format));
-  switch (variant.copy) {
-    case ElementType::bf16:
-      return outputs_by_stale<Lane, ElementType::bf16>(variant.stale);
-    case ElementType::f16:
-      return outputs_by_stale<Lane, ElementType::f16>(variant.stale);
-    case ElementType::f32:
-    case ElementType::none:
-      break;
-  }
-  return outputs_by_stale<Lane, ElementType::none>(variant.stale);
+  return by_type(variant.copy, outputs_by_stale<Lane, ElementType::bf16>(variant.stale),
+                 outputs_by_stale<Lane, ElementType::f16>(variant.stale),
+                 outputs_by_stale<Lane, ElementType::none>(variant.stale));
 }
 
 }  // namespace

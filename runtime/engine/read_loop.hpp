@@ -113,16 +113,8 @@ uint64_t read_blocks(const ReadArrays& arrays) {
 
 template <class Lane>
 ReadKernel read_kernel_of(ElementType type) {
-  switch (type) {
-    case ElementType::bf16:
-      return read_blocks<Lane, ElementType::bf16>;
-    case ElementType::f16:
-      return read_blocks<Lane, ElementType::f16>;
-    case ElementType::f32:
-    case ElementType::none:
-      break;
-  }
-  return read_blocks<Lane, ElementType::f32>;
+  return by_type<ReadKernel>(type, read_blocks<Lane, ElementType::bf16>, read_blocks<Lane, ElementType::f16>,
+                             read_blocks<Lane, ElementType::f32>);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // The step that can be taken back, and the taking back, for any Lane and fp32 state. Included as
 // adam_loop.hpp is, under its rules.
 //
-// Beside the members that adam_loop.hpp and narrow_vectors.hpp list, a Lane has: sub; sub_words, min_words
+// Beside the members that adam_loop.hpp and vector_loop.hpp list, a Lane has: sub; sub_words, min_words
 // (of unsigned words); any_nan(a, b, c); whole(codes), a bit for each word that is kRollbackWhole;
 // store_codes(at, p, m, v) and load_codes, which pack the codes of a block from and to arrays of W.
 #pragma once
 
-#include "engine/adam_loop.hpp"
 #include "engine/rollback.hpp"
+#include "engine/slice_arrays.hpp"
 
 namespace zf {
 namespace {
@@ -15,14 +15,14 @@ namespace {
 /// Computes the old values of a vector from the new ones, up to rounding. `g` is that of the step. It
 /// multiplies and then subtracts: m and v of 0 then come out exact, as before the first step. With a fused
 /// operation they would all be kept whole.
-template <class Lane, Decay kDecay, class F = typename Lane::F>
+template <class Lane, KernelVariant kVariant, class F = typename Lane::F>
 inline __attribute__((always_inline)) void invert_vector(F one_minus_beta1, F one_minus_beta2, F eps,
                                                          F inv_sqrt_bias2, F minus_step_size, F inverse_beta1,
                                                          F inverse_beta2, F inverse_keep, F g, F& p, F& m,
                                                          F& v) {
   const F update = Lane::div(m, Lane::fma(Lane::sqrt(v), inv_sqrt_bias2, eps));
   p = Lane::fma(update, minus_step_size, p);
-  if constexpr (kDecay == Decay::decoupled) p = Lane::mul(p, inverse_keep);
+  if constexpr (kVariant.decay) p = Lane::mul(p, inverse_keep);
   m = Lane::mul(Lane::sub(m, Lane::mul(g, one_minus_beta1)), inverse_beta1);
   v = Lane::mul(Lane::sub(v, Lane::mul(Lane::mul(g, g), one_minus_beta2)), inverse_beta2);
 }
@@ -57,20 +57,21 @@ __attribute__((noinline)) void take_whole(uint32_t which, typename Lane::F* vect
   for (size_t k = 0; k < kRollbackBlock; k += Lane::width) vectors[k / Lane::width] = Lane::load(values + k);
 }
 
-/// Steps whole blocks of a slice, as step_whole_vectors() does, and writes their log. Returns how many
+/// Steps whole blocks of a slice, as step_vectors() does, and writes their log. Returns how many
 /// elements it stepped.
-template <class Lane, ElementType kGrad, Decay kDecay>
-size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo,
+template <class Lane, KernelVariant kVariant>
+size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& slice, const UndoPlace& undo,
                         RollbackPlace& place) {
   using F = typename Lane::F;
   using W = typename Lane::W;
   constexpr size_t kVectors = kRollbackBlock / Lane::width;
-  float* const p_base = static_cast<float*>(arrays.p);
-  const void* const g_base = arrays.g;
-  float* const m_base = static_cast<float*>(arrays.m);
-  float* const v_base = static_cast<float*>(arrays.v);
-  const size_t n = arrays.n;
-  const size_t prefetch_distance = arrays.prefetch_distance;
+  using Arrays = SliceArrays<kVariant>;
+  auto* const p_base = Arrays::p(slice);
+  const auto* const g_base = Arrays::g(slice);
+  auto* const m_base = Arrays::m(slice);
+  auto* const v_base = Arrays::v(slice);
+  const size_t n = slice.n;
+  const size_t prefetch_distance = slice.prefetch_distance;
   UndoLog* const log = undo.log;
   uint64_t* const mark = &undo.run->mark;
   const size_t first = undo.first;
@@ -94,7 +95,7 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& arrays, co
 
   size_t i = 0;
   for (; i < n; i += kRollbackBlock) {
-    if (prefetch_distance != 0) prefetch_lines<kGrad>(i + prefetch_distance, p_base, g_base, m_base, v_base);
+    if (prefetch_distance != 0) prefetch_lines<false>(i, prefetch_distance, p_base, g_base, m_base, v_base);
     const size_t old = (first + i) & kRollbackBlock;
     F p[kVectors];
     F m[kVectors];
@@ -108,7 +109,7 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& arrays, co
     bool has_nan = false;
     for (size_t k = 0; k < kVectors; ++k) {
       const size_t at = i + k * Lane::width;
-      F g = Lane::mul(Lane::template load_grad<kGrad>(g_base, at), grad_scale);
+      F g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, at), grad_scale);
       const F old_p = Lane::load(p_base + at);
       const F old_m = Lane::load(m_base + at);
       const F old_v = Lane::load(v_base + at);
@@ -119,13 +120,13 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& arrays, co
       F new_p = old_p;
       F new_m = old_m;
       F new_v = old_v;
-      step_vector<Lane, kDecay>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                step_size, decay, g, new_p, new_m, new_v);
+      step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
+                                  step_size, decay, g, new_p, new_m, new_v);
       p[k] = new_p;
       m[k] = new_m;
       v[k] = new_v;
-      invert_vector<Lane, kDecay>(one_minus_beta1, one_minus_beta2, eps, inv_sqrt_bias2, minus_step_size,
-                                  inverse_beta1, inverse_beta2, inverse_keep, g, new_p, new_m, new_v);
+      invert_vector<Lane, kVariant>(one_minus_beta1, one_minus_beta2, eps, inv_sqrt_bias2, minus_step_size,
+                                    inverse_beta1, inverse_beta2, inverse_keep, g, new_p, new_m, new_v);
       has_nan |= Lane::any_nan(new_p, new_m, new_v);
       p_codes[k] = codes_of<Lane>(old_p, new_p);
       m_codes[k] = codes_of<Lane>(old_m, new_m);
@@ -162,18 +163,19 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& arrays, co
 }
 
 /// Takes whole blocks of a slice back.
-template <class Lane, ElementType kGrad, Decay kDecay>
-size_t take_blocks_back(const AdamScalars& scalars, const AdamArrays& arrays, const UndoPlace& undo,
+template <class Lane, KernelVariant kVariant>
+size_t take_blocks_back(const AdamScalars& scalars, const AdamArrays& slice, const UndoPlace& undo,
                         RollbackPlace& place) {
   using F = typename Lane::F;
   using W = typename Lane::W;
   constexpr size_t kVectors = kRollbackBlock / Lane::width;
-  float* const p_base = static_cast<float*>(arrays.p);
-  const void* const g_base = arrays.g;
-  float* const m_base = static_cast<float*>(arrays.m);
-  float* const v_base = static_cast<float*>(arrays.v);
-  const size_t n = arrays.n;
-  const size_t prefetch_distance = arrays.prefetch_distance;
+  using Arrays = SliceArrays<kVariant>;
+  auto* const p_base = Arrays::p(slice);
+  const auto* const g_base = Arrays::g(slice);
+  auto* const m_base = Arrays::m(slice);
+  auto* const v_base = Arrays::v(slice);
+  const size_t n = slice.n;
+  const size_t prefetch_distance = slice.prefetch_distance;
   UndoLog* const log = undo.log;
   uint64_t* const mark = &undo.run->mark;
   const size_t first = undo.first;
@@ -191,7 +193,7 @@ size_t take_blocks_back(const AdamScalars& scalars, const AdamArrays& arrays, co
   const F inverse_keep = Lane::set(1.0F / (1.0F + scalars.decay));
 
   for (size_t i = 0; i < n; i += kRollbackBlock) {
-    if (prefetch_distance != 0) prefetch_lines<kGrad>(i + prefetch_distance, p_base, g_base, m_base, v_base);
+    if (prefetch_distance != 0) prefetch_lines<false>(i, prefetch_distance, p_base, g_base, m_base, v_base);
     const size_t old = (first + i) & kRollbackBlock;
     F p[kVectors];
     F m[kVectors];
@@ -206,7 +208,7 @@ size_t take_blocks_back(const AdamScalars& scalars, const AdamArrays& arrays, co
     codes += kRollbackCodeBytes;
     for (size_t k = 0; k < kVectors; ++k) {
       const size_t at = i + k * Lane::width;
-      F g = Lane::mul(Lane::template load_grad<kGrad>(g_base, at), grad_scale);
+      F g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, at), grad_scale);
       F again_p = Lane::load(p_base + at);
       F again_m = Lane::load(m_base + at);
       F again_v = Lane::load(v_base + at);
@@ -214,8 +216,8 @@ size_t take_blocks_back(const AdamScalars& scalars, const AdamArrays& arrays, co
       Lane::store(log->p + old + k * Lane::width, again_p);
       Lane::store(log->m + old + k * Lane::width, again_m);
       Lane::store(log->v + old + k * Lane::width, again_v);
-      invert_vector<Lane, kDecay>(one_minus_beta1, one_minus_beta2, eps, inv_sqrt_bias2, minus_step_size,
-                                  inverse_beta1, inverse_beta2, inverse_keep, g, again_p, again_m, again_v);
+      invert_vector<Lane, kVariant>(one_minus_beta1, one_minus_beta2, eps, inv_sqrt_bias2, minus_step_size,
+                                    inverse_beta1, inverse_beta2, inverse_keep, g, again_p, again_m, again_v);
       p[k] = old_of<Lane>(again_p, p_codes[k]);
       m[k] = old_of<Lane>(again_m, m_codes[k]);
       v[k] = old_of<Lane>(again_v, v_codes[k]);
@@ -242,86 +244,48 @@ size_t take_blocks_back(const AdamScalars& scalars, const AdamArrays& arrays, co
   return n;
 }
 
-using BlockLoop = size_t (*)(const AdamScalars&, const AdamArrays&, const UndoPlace&, RollbackPlace&);
-
-/// Runs a loop over a slice: whole blocks first, then the rest as one block on a padded copy. Returns how
-/// many elements it did.
-template <ElementType kGrad, BlockLoop kLoop>
-size_t over_slice(const AdamScalars& scalars, const AdamArrays& arrays, RollbackPlace place) {
-  const StandardFloats standard_floats;
-  const size_t rest = arrays.n % kRollbackBlock;
-  const size_t whole = arrays.n - rest;
-  UndoPlace undo = {arrays.undo, &arrays.undo->runs[arrays.undo->current], 0};
-  undo.run->width = kRollbackBlock;
-  AdamArrays body = arrays;
-  body.n = whole;
-  size_t done = kLoop(scalars, body, undo, place);
-  if (rest != 0 && done == whole) {
-    alignas(64) float p[kRollbackBlock] = {};
-    alignas(64) float m[kRollbackBlock] = {};
-    alignas(64) float v[kRollbackBlock];
-    alignas(64) unsigned char g[kRollbackBlock * size_of(kGrad)] = {};
-    float* const p_rest = static_cast<float*>(arrays.p) + whole;
-    float* const m_rest = static_cast<float*>(arrays.m) + whole;
-    float* const v_rest = static_cast<float*>(arrays.v) + whole;
-    for (float& padding : v) padding = 1.0F;  // with 0 and an eps of 0 the padding would become NaN
-    memcpy(p, p_rest, rest * sizeof(float));
-    memcpy(m, m_rest, rest * sizeof(float));
-    memcpy(v, v_rest, rest * sizeof(float));
-    memcpy(g, static_cast<const char*>(arrays.g) + whole * size_of(kGrad), rest * size_of(kGrad));
-    AdamArrays padded;
-    padded.p = p;
-    padded.g = g;
-    padded.m = m;
-    padded.v = v;
-    padded.n = kRollbackBlock;
-    undo.first = whole;
-    if (kLoop(scalars, padded, undo, place) != 0) {
-      keep_order();  // the mark says "begun" now
-      memcpy(p_rest, p, rest * sizeof(float));
-      memcpy(m_rest, m, rest * sizeof(float));
-      memcpy(v_rest, v, rest * sizeof(float));
-      done = arrays.n;
-    }
-  }
-  keep_order();
-  __atomic_store_n(&undo.run->mark, undo.run->begin + done, __ATOMIC_RELAXED);
-  return done;
+template <class Lane, KernelVariant kVariant>
+size_t speculate(const AdamScalars& scalars, const AdamArrays& slice, RollbackPlace place) {
+  return over_slice<kVariant, kRollbackBlock>(slice, [&](const AdamArrays& part, const UndoPlace& undo) {
+    return speculate_blocks<Lane, kVariant>(scalars, part, undo, place);
+  });
 }
 
-template <class Lane, ElementType kGrad, Decay kDecay>
-size_t speculate(const AdamScalars& scalars, const AdamArrays& arrays, RollbackPlace place) {
-  return over_slice<kGrad, speculate_blocks<Lane, kGrad, kDecay>>(scalars, arrays, place);
+template <class Lane, KernelVariant kVariant>
+void take_back(const AdamScalars& scalars, const AdamArrays& slice, RollbackPlace place) {
+  over_slice<kVariant, kRollbackBlock>(slice, [&](const AdamArrays& part, const UndoPlace& undo) {
+    return take_blocks_back<Lane, kVariant>(scalars, part, undo, place);
+  });
 }
 
-template <class Lane, ElementType kGrad, Decay kDecay>
-void take_back(const AdamScalars& scalars, const AdamArrays& arrays, RollbackPlace place) {
-  over_slice<kGrad, take_blocks_back<Lane, kGrad, kDecay>>(scalars, arrays, place);
+constexpr KernelVariant speculated(ElementType grad, bool decay) {
+  return {.grad = grad, .decay = decay, .undo = true};
 }
 
-/// Returns the one of `kernels`, by type of gradient and by decay, that a variant needs.
-template <class Kernel>
-Kernel of_variant(const KernelVariant& variant, const Kernel (&kernels)[3][2]) {
-  const size_t type = variant.grad == ElementType::bf16 ? 1 : variant.grad == ElementType::f16 ? 2 : 0;
-  return kernels[type][variant.decay ? 1 : 0];
+template <class Lane, bool kDecay>
+SpeculateKernel speculate_by_type(ElementType type) {
+  return by_type<SpeculateKernel>(type, speculate<Lane, speculated(ElementType::bf16, kDecay)>,
+                                  speculate<Lane, speculated(ElementType::f16, kDecay)>,
+                                  speculate<Lane, speculated(ElementType::f32, kDecay)>);
 }
 
 template <class Lane>
 SpeculateKernel speculate_of(const KernelVariant& variant) {
-  static constexpr SpeculateKernel kernels[3][2] = {
-      {speculate<Lane, ElementType::f32, Decay::none>, speculate<Lane, ElementType::f32, Decay::decoupled>},
-      {speculate<Lane, ElementType::bf16, Decay::none>, speculate<Lane, ElementType::bf16, Decay::decoupled>},
-      {speculate<Lane, ElementType::f16, Decay::none>, speculate<Lane, ElementType::f16, Decay::decoupled>}};
-  return of_variant(variant, kernels);
+  return variant.decay ? speculate_by_type<Lane, true>(variant.grad)
+                       : speculate_by_type<Lane, false>(variant.grad);
+}
+
+template <class Lane, bool kDecay>
+TakeBackKernel take_back_by_type(ElementType type) {
+  return by_type<TakeBackKernel>(type, take_back<Lane, speculated(ElementType::bf16, kDecay)>,
+                                 take_back<Lane, speculated(ElementType::f16, kDecay)>,
+                                 take_back<Lane, speculated(ElementType::f32, kDecay)>);
 }
 
 template <class Lane>
 TakeBackKernel take_back_of(const KernelVariant& variant) {
-  static constexpr TakeBackKernel kernels[3][2] = {
-      {take_back<Lane, ElementType::f32, Decay::none>, take_back<Lane, ElementType::f32, Decay::decoupled>},
-      {take_back<Lane, ElementType::bf16, Decay::none>, take_back<Lane, ElementType::bf16, Decay::decoupled>},
-      {take_back<Lane, ElementType::f16, Decay::none>, take_back<Lane, ElementType::f16, Decay::decoupled>}};
-  return of_variant(variant, kernels);
+  return variant.decay ? take_back_by_type<Lane, true>(variant.grad)
+                       : take_back_by_type<Lane, false>(variant.grad);
 }
 
 /// The codes of a block, packed one by one, for lanes without a way of their own. `width` is the lane's.

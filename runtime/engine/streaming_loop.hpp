@@ -1,13 +1,13 @@
 // Copies past the caches, for any Lane. Included as adam_loop.hpp is, under its rules. It uses the members of
-// a Lane that adam_loop.hpp and narrow_vectors.hpp list.
+// a Lane that adam_loop.hpp and vector_loop.hpp list.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/narrow_vectors.hpp"
 #include "engine/streaming.hpp"
+#include "engine/vector_loop.hpp"
 
 namespace zf {
 namespace {

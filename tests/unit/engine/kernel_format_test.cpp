@@ -233,13 +233,13 @@ TEST(KernelFormatDeathTest, NeverComesWithSnapshotOrFp16Copy) {
   KernelVariant wrong;
   wrong.format = StateFormat::bf16;
   wrong.stale = true;
-  EXPECT_DEATH(adam_kernel(chosen_isa(), wrong), "variant.stale");
+  EXPECT_DEATH(adam_kernel(chosen_isa(), wrong), "exists");
   wrong.stale = false;
   wrong.copy = ElementType::f16;
-  EXPECT_DEATH(adam_kernel(chosen_isa(), wrong), "variant.copy");
+  EXPECT_DEATH(adam_kernel(chosen_isa(), wrong), "exists");
   wrong.format = StateFormat::split;
   wrong.copy = ElementType::bf16;
-  EXPECT_DEATH(adam_kernel(chosen_isa(), wrong), "variant.copy");
+  EXPECT_DEATH(adam_kernel(chosen_isa(), wrong), "exists");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // adam_loop.hpp is, under its rules.
 #pragma once
 
-#include "engine/narrow_vectors.hpp"
+#include "engine/vector_loop.hpp"
 
 namespace zf {
 namespace {
@@ -11,21 +11,28 @@ namespace {
 /// go through the loop at once, the even elements and the odd ones, and no element has to move within its
 /// vector. On an Intel Xeon (AMX, 128M parameters, 2 threads beside other work, 2026-11-26) bf16+split
 /// became 1.44 times as fast as fp32 by this, instead of 1.32 times.
-template <NarrowVariant kVariant>
+template <KernelVariant kVariant>
 inline constexpr bool kByPairs =
     kVariant.format == StateFormat::bf16_split&& kVariant.grad == ElementType::bf16 && !kVariant.undo;
 
-/// True where masters are fp32 and something has 16 bits: two vectors in order go through the loop at once.
-/// They move within their vectors together, and one test for NaNs serves both. On an AMD EPYC (family 25,
-/// AVX2, 16.8M bf16 parameters, 1 thread) a step takes 16.8 ms with bf16 moments instead of 19.9, and 15.7
-/// with fp32 ones instead of 17.2. With bf16 moments, a bf16 copy and an undo log (64M parameters, 1 thread)
-/// it takes 51 ms instead of 62.
-template <NarrowVariant kVariant>
-inline constexpr bool kByTwos = !has_split_masters(kVariant.format);
+/// True where masters are fp32 beside bf16 moments or parameters: two vectors in order go through the loop at
+/// once. They move within their vectors together, and one test for NaNs serves both. On an AMD EPYC (family
+/// 25, AVX2, 16.8M bf16 parameters, 1 thread) a step takes 16.8 ms with bf16 moments instead of 19.9,
+/// and 15.7 with fp32 ones instead of 17.2. With bf16 moments, a bf16 copy and an undo log (64M parameters, 1
+/// thread) it takes 51 ms instead of 62.
+template <KernelVariant kVariant>
+inline constexpr bool kByTwos = kVariant.format == StateFormat::bf16 ||
+                                (kVariant.format == StateFormat::fp32 && kVariant.truth &&
+                                 kVariant.copy == ElementType::bf16);
 
 /// Elements that a loop steps at once.
-template <class Lane, NarrowVariant kVariant>
+template <class Lane, KernelVariant kVariant>
 inline constexpr size_t kAtOnce = kByPairs<kVariant> || kByTwos<kVariant> ? 2 * Lane::width : Lane::width;
+
+constexpr KernelVariant without_undo(KernelVariant variant) {
+  variant.undo = false;
+  return variant;
+}
 
 /// Rounds masters to bf16 in the upper halves of words. Wrong for NaNs.
 template <class Lane>
@@ -38,15 +45,20 @@ typename Lane::W rounded(typename Lane::F value) {
 /// Steps [0, n) of `slice`, where n is a multiple of twice the lane's width.
 ///
 /// This loop is wrong for NaNs. A NaN in the gradient, the master, the parameter or a moment makes the new
-/// master NaN. Then nothing is stored, and step_narrow_vectors() steps both vectors, with what the undo log
+/// master NaN. Then nothing is stored, and step_vectors() steps both vectors, with what the undo log
 /// has of them.
-template <class Lane, NarrowVariant kVariant>
-void step_twos(const AdamScalars& scalars, const AdamArrays& slice, const UndoPlace& undo) {
+template <class Lane, KernelVariant kVariant>
+size_t step_twos(const AdamScalars& scalars, const AdamArrays& slice, const UndoPlace& undo) {
   using F = typename Lane::F;
   using W = typename Lane::W;
   constexpr size_t width = Lane::width;
-  constexpr bool kHalves = NarrowArrays<kVariant>::kHalves;
-  const NarrowArrays<kVariant> arrays(slice);
+  using Arrays = SliceArrays<kVariant>;
+  constexpr bool kHalves = Arrays::kHalves;
+  auto* const p_base = Arrays::p(slice);
+  const auto* const g_base = Arrays::g(slice);
+  auto* const m_base = Arrays::m(slice);
+  auto* const v_base = Arrays::v(slice);
+  uint16_t* const copy = Arrays::copy(slice);
   const size_t n = slice.n;
   const size_t prefetch_distance = slice.prefetch_distance;
   UndoLog* const log = undo.log;
@@ -70,29 +82,31 @@ void step_twos(const AdamScalars& scalars, const AdamArrays& slice, const UndoPl
   for (size_t i = 0; i < n; i += 2 * width) {
     if (prefetch_distance != 0) {
       for (size_t at = i; at < i + 2 * width; at += width) {
-        if (at % kLineFloats == 0) prefetch_narrow<kVariant>(arrays, at, prefetch_distance);
+        if (at % kLineFloats != 0) continue;
+        prefetch_lines<true>(at, prefetch_distance, p_base, g_base, m_base, v_base);
+        if constexpr (Arrays::kReadsCopy) prefetch_line<true>(copy, at, prefetch_distance);
       }
     }
-    const F first_g = Lane::mul(Lane::template load_grad<kVariant.grad>(arrays.g, i), grad_scale);
-    const F second_g = Lane::mul(Lane::template load_grad<kVariant.grad>(arrays.g, i + width), grad_scale);
-    F first_p = Lane::load(arrays.p + i);
-    F second_p = Lane::load(arrays.p + i + width);
+    const F first_g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i), grad_scale);
+    const F second_g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i + width), grad_scale);
+    F first_p = Lane::load(p_base + i);
+    F second_p = Lane::load(p_base + i + width);
     F first_m, second_m, first_v, second_v;
     if constexpr (kHalves) {
-      const auto m = Lane::load_two(arrays.m + i);
-      const auto v = Lane::load_two(arrays.v + i);
+      const auto m = Lane::load_two(m_base + i);
+      const auto v = Lane::load_two(v_base + i);
       first_m = Lane::floats(m.first);
       second_m = Lane::floats(m.second);
       first_v = Lane::floats(v.first);
       second_v = Lane::floats(v.second);
     } else {
-      first_m = Lane::load(arrays.m + i);
-      second_m = Lane::load(arrays.m + i + width);
-      first_v = Lane::load(arrays.v + i);
-      second_v = Lane::load(arrays.v + i + width);
+      first_m = Lane::load(m_base + i);
+      second_m = Lane::load(m_base + i + width);
+      first_v = Lane::load(v_base + i);
+      second_v = Lane::load(v_base + i + width);
     }
     if constexpr (kVariant.truth) {
-      const auto written = Lane::load_two(arrays.copy + i);
+      const auto written = Lane::load_two(copy + i);
       first_p = Lane::where_equal(Lane::and_words(rounded<Lane>(first_p), upper_mask), written.first, first_p,
                                   Lane::floats(written.first));
       second_p = Lane::where_equal(Lane::and_words(rounded<Lane>(second_p), upper_mask), written.second,
@@ -108,10 +122,10 @@ void step_twos(const AdamScalars& scalars, const AdamArrays& slice, const UndoPl
       Lane::store(log->v + place + width, second_v);
     }
 
-    step_vector<Lane, kVariant.decay>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                      step_size, decay, first_g, first_p, first_m, first_v);
-    step_vector<Lane, kVariant.decay>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                      step_size, decay, second_g, second_p, second_m, second_v);
+    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
+                                step_size, decay, first_g, first_p, first_m, first_v);
+    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
+                                step_size, decay, second_g, second_p, second_m, second_v);
 
     if constexpr (kVariant.undo) {
       keep_order();  // the old values are stored, and the vectors before are complete
@@ -122,30 +136,30 @@ void step_twos(const AdamScalars& scalars, const AdamArrays& slice, const UndoPl
     if (Lane::has_nan(first_p, second_p)) [[unlikely]] {
       AdamArrays part = part_of<kVariant>(slice, i, i + 2 * width);
       part.prefetch_distance = 0;
-      step_narrow_vectors<Lane, without_undo(kVariant)>(scalars, part, {nullptr, nullptr, 0});
+      step_vectors<Lane, without_undo(kVariant)>(scalars, part, {nullptr, nullptr, 0});
     } else {
-      Lane::store(arrays.p + i, first_p);
-      Lane::store(arrays.p + i + width, second_p);
+      Lane::store(p_base + i, first_p);
+      Lane::store(p_base + i + width, second_p);
       if constexpr (kHalves) {
-        Lane::store_two(arrays.m + i, Lane::add_words(Lane::bits(first_m), Lane::down(dither)),
+        Lane::store_two(m_base + i, Lane::add_words(Lane::bits(first_m), Lane::down(dither)),
                         Lane::add_words(Lane::bits(second_m), Lane::down(second_dither)));
-        Lane::store_two(arrays.v + i,
-                        Lane::add_words(Lane::bits(first_v), Lane::and_words(dither, lower_mask)),
+        Lane::store_two(v_base + i, Lane::add_words(Lane::bits(first_v), Lane::and_words(dither, lower_mask)),
                         Lane::add_words(Lane::bits(second_v), Lane::and_words(second_dither, lower_mask)));
       } else {
-        Lane::store(arrays.m + i, first_m);
-        Lane::store(arrays.m + i + width, second_m);
-        Lane::store(arrays.v + i, first_v);
-        Lane::store(arrays.v + i + width, second_v);
+        Lane::store(m_base + i, first_m);
+        Lane::store(m_base + i + width, second_m);
+        Lane::store(v_base + i, first_v);
+        Lane::store(v_base + i + width, second_v);
       }
       if constexpr (kVariant.truth) {
-        Lane::store_two(arrays.copy + i, rounded<Lane>(first_p), rounded<Lane>(second_p));
+        Lane::store_two(copy + i, rounded<Lane>(first_p), rounded<Lane>(second_p));
       } else if constexpr (kVariant.copy != ElementType::none) {
-        Lane::stream_two(arrays.copy + i, rounded<Lane>(first_p), rounded<Lane>(second_p));
+        Lane::stream_two(copy + i, rounded<Lane>(first_p), rounded<Lane>(second_p));
       }
     }
     dither = Lane::add_words(second_dither, stride);
   }
+  return n;
 }
 
 /// Two vectors of masters and moments.
@@ -167,12 +181,16 @@ typename Lane::W upper_halves(typename Lane::W even, typename Lane::W odd) {
 }
 
 /// Steps [0, n) of `slice`, where n is a multiple of twice the lane's width.
-template <class Lane, NarrowVariant kVariant>
-void step_pairs(const AdamScalars& scalars, const AdamArrays& slice) {
+template <class Lane, KernelVariant kVariant>
+size_t step_pairs(const AdamScalars& scalars, const AdamArrays& slice) {
   using F = typename Lane::F;
   using W = typename Lane::W;
-  const NarrowArrays<kVariant> arrays(slice);
-  const auto* const g_base = reinterpret_cast<const uint16_t*>(arrays.g);
+  using Arrays = SliceArrays<kVariant>;
+  auto* const p_base = Arrays::p(slice);
+  const auto* const g_base = Arrays::g(slice);
+  auto* const m_base = Arrays::m(slice);
+  auto* const v_base = Arrays::v(slice);
+  uint16_t* const copy = Arrays::copy(slice);
   const size_t n = slice.n;
   const size_t prefetch_distance = slice.prefetch_distance;
   const F beta1 = Lane::set(scalars.beta1);
@@ -190,35 +208,39 @@ void step_pairs(const AdamScalars& scalars, const AdamArrays& slice) {
   W dither = Lane::words(slice.dither, 2 * kDitherStride);
 
   for (size_t i = 0; i < n; i += 2 * Lane::width) {
-    if (prefetch_distance != 0) prefetch_narrow<kVariant>(arrays, i, prefetch_distance);
-    const W high = Lane::load_words(arrays.copy + i);
-    const W low = Lane::load_words(arrays.p + i);
+    if (prefetch_distance != 0) {
+      prefetch_lines<true>(i, prefetch_distance, p_base, g_base, m_base, v_base);
+      prefetch_line<true>(copy, i, prefetch_distance);
+    }
+    const W high = Lane::load_words(copy + i);
+    const W low = Lane::load_words(p_base + i);
     const Pair<Lane> g = pair_of<Lane>(Lane::load_words(g_base + i));
-    Pair<Lane> m = pair_of<Lane>(Lane::load_words(arrays.m + i));
-    Pair<Lane> v = pair_of<Lane>(Lane::load_words(arrays.v + i));
+    Pair<Lane> m = pair_of<Lane>(Lane::load_words(m_base + i));
+    Pair<Lane> v = pair_of<Lane>(Lane::load_words(v_base + i));
     const Pair<Lane> upper = pair_of<Lane>(high);
     Pair<Lane> p = {joined<Lane>(Lane::bits(upper.even), Lane::down_signed(Lane::up(low))),
                     joined<Lane>(Lane::bits(upper.odd), Lane::down_signed(low))};
     const F even_g = Lane::nan_made_canonical(Lane::mul(g.even, grad_scale));
     const F odd_g = Lane::nan_made_canonical(Lane::mul(g.odd, grad_scale));
 
-    step_vector<Lane, kVariant.decay>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                      step_size, decay, even_g, p.even, m.even, v.even);
-    step_vector<Lane, kVariant.decay>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                      step_size, decay, odd_g, p.odd, m.odd, v.odd);
+    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
+                                step_size, decay, even_g, p.even, m.even, v.even);
+    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
+                                step_size, decay, odd_g, p.odd, m.odd, v.odd);
 
     const Halves<Lane> even(p.even);
     const Halves<Lane> odd(p.odd);
     const W odd_dither = Lane::add_words(dither, one);
-    Lane::store_words(arrays.copy + i, upper_halves<Lane>(even.high, odd.high));
-    Lane::store_words(arrays.p + i, Lane::or_words(Lane::and_words(even.low, lower_mask), Lane::up(odd.low)));
-    Lane::store_words(arrays.m + i, upper_halves<Lane>(dithered<Lane>(m.even, Lane::down(dither)),
-                                                       dithered<Lane>(m.odd, Lane::down(odd_dither))));
-    Lane::store_words(arrays.v + i,
+    Lane::store_words(copy + i, upper_halves<Lane>(even.high, odd.high));
+    Lane::store_words(p_base + i, Lane::or_words(Lane::and_words(even.low, lower_mask), Lane::up(odd.low)));
+    Lane::store_words(m_base + i, upper_halves<Lane>(dithered<Lane>(m.even, Lane::down(dither)),
+                                                     dithered<Lane>(m.odd, Lane::down(odd_dither))));
+    Lane::store_words(v_base + i,
                       upper_halves<Lane>(dithered<Lane>(v.even, Lane::and_words(dither, lower_mask)),
                                          dithered<Lane>(v.odd, Lane::and_words(odd_dither, lower_mask))));
     dither = Lane::add_words(dither, stride);
   }
+  return n;
 }
 
 }  // namespace
