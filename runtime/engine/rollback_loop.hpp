@@ -79,15 +79,12 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& slice, con
   uint8_t* codes = place.codes;
   float* whole = place.whole;
   const float* const end = place.end;
-  const F beta1 = Lane::set(scalars.beta1);
-  const F one_minus_beta1 = Lane::set(scalars.one_minus_beta1);
-  const F beta2 = Lane::set(scalars.beta2);
-  const F one_minus_beta2 = Lane::set(scalars.one_minus_beta2);
-  const F eps = Lane::set(scalars.eps);
-  const F inv_sqrt_bias2 = Lane::set(scalars.inv_sqrt_bias2);
-  const F step_size = Lane::set(scalars.step_size);
-  const F decay = Lane::set(scalars.decay);
-  const F grad_scale = Lane::set(scalars.grad_scale);
+  const AdamScalars s = scalars;
+  const F one_minus_beta1 = Lane::set(s.one_minus_beta1);
+  const F one_minus_beta2 = Lane::set(s.one_minus_beta2);
+  const F eps = Lane::set(s.eps);
+  const F inv_sqrt_bias2 = Lane::set(s.inv_sqrt_bias2);
+  const F grad_scale = Lane::set(s.grad_scale);
   const F minus_step_size = Lane::set(-scalars.step_size);
   const F inverse_beta1 = Lane::set(1.0F / scalars.beta1);
   const F inverse_beta2 = Lane::set(1.0F / scalars.beta2);
@@ -120,8 +117,7 @@ size_t speculate_blocks(const AdamScalars& scalars, const AdamArrays& slice, con
       F new_p = old_p;
       F new_m = old_m;
       F new_v = old_v;
-      step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                  step_size, decay, g, new_p, new_m, new_v);
+      step_vector<Lane, kVariant>(s, g, new_p, new_m, new_v);
       p[k] = new_p;
       m[k] = new_m;
       v[k] = new_v;

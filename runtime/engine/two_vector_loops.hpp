@@ -65,15 +65,7 @@ size_t step_twos(const AdamScalars& scalars, const AdamArrays& slice, const Undo
   uint64_t* const mark = kVariant.undo ? &undo.run->mark : nullptr;
   const size_t first = undo.first;
   const uint64_t first_mark = kVariant.undo ? kUndoBegun | (undo.run->begin + first) : 0;
-  const F beta1 = Lane::set(scalars.beta1);
-  const F one_minus_beta1 = Lane::set(scalars.one_minus_beta1);
-  const F beta2 = Lane::set(scalars.beta2);
-  const F one_minus_beta2 = Lane::set(scalars.one_minus_beta2);
-  const F eps = Lane::set(scalars.eps);
-  const F inv_sqrt_bias2 = Lane::set(scalars.inv_sqrt_bias2);
-  const F step_size = Lane::set(scalars.step_size);
-  const F decay = Lane::set(scalars.decay);
-  const F grad_scale = Lane::set(scalars.grad_scale);
+  const AdamScalars s = scalars;
   const W upper_mask = Lane::words(0xffff0000U, 0);
   const W lower_mask = Lane::words(0xffffU, 0);
   const W stride = Lane::words(static_cast<uint32_t>(width) * kDitherStride, 0);
@@ -87,8 +79,9 @@ size_t step_twos(const AdamScalars& scalars, const AdamArrays& slice, const Undo
         if constexpr (Arrays::kReadsCopy) prefetch_line<true>(copy, at, prefetch_distance);
       }
     }
-    const F first_g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i), grad_scale);
-    const F second_g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i + width), grad_scale);
+    const F first_g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i), Lane::set(s.grad_scale));
+    const F second_g =
+        Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i + width), Lane::set(s.grad_scale));
     F first_p = Lane::load(p_base + i);
     F second_p = Lane::load(p_base + i + width);
     F first_m, second_m, first_v, second_v;
@@ -122,10 +115,8 @@ size_t step_twos(const AdamScalars& scalars, const AdamArrays& slice, const Undo
       Lane::store(log->v + place + width, second_v);
     }
 
-    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                step_size, decay, first_g, first_p, first_m, first_v);
-    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                step_size, decay, second_g, second_p, second_m, second_v);
+    step_vector<Lane, kVariant>(s, first_g, first_p, first_m, first_v);
+    step_vector<Lane, kVariant>(s, second_g, second_p, second_m, second_v);
 
     if constexpr (kVariant.undo) {
       keep_order();  // the old values are stored, and the vectors before are complete
@@ -193,15 +184,7 @@ size_t step_pairs(const AdamScalars& scalars, const AdamArrays& slice) {
   uint16_t* const copy = Arrays::copy(slice);
   const size_t n = slice.n;
   const size_t prefetch_distance = slice.prefetch_distance;
-  const F beta1 = Lane::set(scalars.beta1);
-  const F one_minus_beta1 = Lane::set(scalars.one_minus_beta1);
-  const F beta2 = Lane::set(scalars.beta2);
-  const F one_minus_beta2 = Lane::set(scalars.one_minus_beta2);
-  const F eps = Lane::set(scalars.eps);
-  const F inv_sqrt_bias2 = Lane::set(scalars.inv_sqrt_bias2);
-  const F step_size = Lane::set(scalars.step_size);
-  const F decay = Lane::set(scalars.decay);
-  const F grad_scale = Lane::set(scalars.grad_scale);
+  const AdamScalars s = scalars;
   const W lower_mask = Lane::words(0xffffU, 0);
   const W one = Lane::words(kDitherStride, 0);
   const W stride = Lane::words(static_cast<uint32_t>(2 * Lane::width) * kDitherStride, 0);
@@ -220,13 +203,11 @@ size_t step_pairs(const AdamScalars& scalars, const AdamArrays& slice) {
     const Pair<Lane> upper = pair_of<Lane>(high);
     Pair<Lane> p = {joined<Lane>(Lane::bits(upper.even), Lane::down_signed(Lane::up(low))),
                     joined<Lane>(Lane::bits(upper.odd), Lane::down_signed(low))};
-    const F even_g = Lane::nan_made_canonical(Lane::mul(g.even, grad_scale));
-    const F odd_g = Lane::nan_made_canonical(Lane::mul(g.odd, grad_scale));
+    const F even_g = Lane::nan_made_canonical(Lane::mul(g.even, Lane::set(s.grad_scale)));
+    const F odd_g = Lane::nan_made_canonical(Lane::mul(g.odd, Lane::set(s.grad_scale)));
 
-    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                step_size, decay, even_g, p.even, m.even, v.even);
-    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                step_size, decay, odd_g, p.odd, m.odd, v.odd);
+    step_vector<Lane, kVariant>(s, even_g, p.even, m.even, v.even);
+    step_vector<Lane, kVariant>(s, odd_g, p.odd, m.odd, v.odd);
 
     const Halves<Lane> even(p.even);
     const Halves<Lane> odd(p.odd);

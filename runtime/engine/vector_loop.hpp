@@ -74,15 +74,7 @@ size_t step_vectors(const AdamScalars& scalars, const AdamArrays& slice, const U
   uint64_t* const mark = kVariant.undo ? &undo.run->mark : nullptr;
   const size_t first = undo.first;
   const uint64_t first_mark = kVariant.undo ? kUndoBegun | (undo.run->begin + first) : 0;
-  const F beta1 = Lane::set(scalars.beta1);
-  const F one_minus_beta1 = Lane::set(scalars.one_minus_beta1);
-  const F beta2 = Lane::set(scalars.beta2);
-  const F one_minus_beta2 = Lane::set(scalars.one_minus_beta2);
-  const F eps = Lane::set(scalars.eps);
-  const F inv_sqrt_bias2 = Lane::set(scalars.inv_sqrt_bias2);
-  const F step_size = Lane::set(scalars.step_size);
-  const F decay = Lane::set(scalars.decay);
-  const F grad_scale = Lane::set(scalars.grad_scale);
+  const AdamScalars s = scalars;
   W dither = Lane::words(slice.dither, kDitherStride);
   const W stride = Lane::words(static_cast<uint32_t>(Lane::width) * kDitherStride, 0);
 
@@ -91,7 +83,7 @@ size_t step_vectors(const AdamScalars& scalars, const AdamArrays& slice, const U
       prefetch_lines<kHasShortState>(i, prefetch_distance, p_base, g_base, m_base, v_base);
       if constexpr (Arrays::kReadsCopy) prefetch_line<kHasShortState>(copy, i, prefetch_distance);
     }
-    F g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i), grad_scale);
+    F g = Lane::mul(Lane::template load_grad<kVariant.grad>(g_base, i), Lane::set(s.grad_scale));
     // If one operation has two different NaNs, the result depends on the order of the operands in the
     // instruction, which the compiler chooses. With only one kind of NaN the order does not matter.
     g = Lane::nan_made_canonical(g);
@@ -121,8 +113,7 @@ size_t step_vectors(const AdamScalars& scalars, const AdamArrays& slice, const U
       Lane::store(log->v + place, v);
     }
 
-    step_vector<Lane, kVariant>(beta1, one_minus_beta1, beta2, one_minus_beta2, eps, inv_sqrt_bias2,
-                                step_size, decay, g, p, m, v);
+    step_vector<Lane, kVariant>(s, g, p, m, v);
 
     if constexpr (kVariant.undo) {
       keep_order();  // the old values are stored, and the vector before is complete
