@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/error.hpp"
 #include "zf_runtime.h"
@@ -42,12 +43,13 @@ class NoCancel {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-/// Runs the body of a call of the ABI and returns the status. The body throws if the status is not ZF_OK. The
-/// thread cannot be cancelled meanwhile.
+/// Runs the body of a call of the ABI and returns the status. The body returns false for ZF_TIMEOUT, and
+/// throws for all others but ZF_OK. The thread cannot be cancelled meanwhile.
 template <class Body>
 zf_status guarded(Body&& body) noexcept {
   const NoCancel no_cancel;
   try {
+    if constexpr (std::is_same_v<decltype(body()), bool>) return body() ? ZF_OK : ZF_TIMEOUT;
     body();
     return ZF_OK;
   } catch (...) {

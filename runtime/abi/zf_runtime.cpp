@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -78,34 +79,13 @@ const char* zf_version(void) { return zf::version().data(); }
 const char* zf_last_error(void) { return zf::last_error(); }
 
 const char* zf_status_name(zf_status status) {
-  switch (status) {
-    case ZF_OK:
-      return "ZF_OK";
-    case ZF_TIMEOUT:
-      return "ZF_TIMEOUT";
-    case ZF_WORKER_DIED:
-      return "ZF_WORKER_DIED";
-    case ZF_ERROR_USAGE:
-      return "ZF_ERROR_USAGE";
-    case ZF_ERROR_PLAN:
-      return "ZF_ERROR_PLAN";
-    case ZF_ERROR_SYSTEM:
-      return "ZF_ERROR_SYSTEM";
-    case ZF_ERROR_WORKER:
-      return "ZF_ERROR_WORKER";
-    case ZF_ERROR_ABI:
-      return "ZF_ERROR_ABI";
-    case ZF_ERROR_FORKED:
-      return "ZF_ERROR_FORKED";
-    case ZF_ERROR_BUSY:
-      return "ZF_ERROR_BUSY";
-    case ZF_ERROR_STATE:
-      return "ZF_ERROR_STATE";
-    case ZF_ERROR_INTERNAL:
-      return "ZF_ERROR_INTERNAL";
-    default:
-      return "?";
-  }
+  static constexpr const char* names[] = {"ZF_OK",           "ZF_TIMEOUT",        "ZF_WORKER_DIED",
+                                          "ZF_ERROR_USAGE",  "ZF_ERROR_PLAN",     "ZF_ERROR_SYSTEM",
+                                          "ZF_ERROR_WORKER", "ZF_ERROR_ABI",      "ZF_ERROR_FORKED",
+                                          "ZF_ERROR_BUSY",   "ZF_ERROR_INTERNAL", "ZF_ERROR_STATE"};
+  static_assert(std::size(names) == ZF_ERROR_STATE + 1, "a name for each number, in their order");
+  const auto number = static_cast<std::size_t>(status);
+  return number < std::size(names) ? names[number] : "?";
 }
 
 zf_status zf_open(const zf_options* options, const zf_group* groups, size_t n_groups, zf_runtime** out) {
@@ -158,19 +138,15 @@ zf_status zf_go(zf_runtime* handle, uint64_t* ticket) {
 }
 
 zf_status zf_wait(zf_runtime* handle, uint64_t ticket, int64_t timeout_ms) {
-  bool done = false;
-  const zf_status status = zf::guarded([&] { done = runtime_of(handle).wait(ticket, timeout_ms); });
-  return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+  return zf::guarded([&] { return runtime_of(handle).wait(ticket, timeout_ms); });
 }
 
 zf_status zf_progress(zf_runtime* handle, uint64_t ticket, size_t group, uint64_t at_least,
                       int64_t timeout_ms, uint64_t* elements) {
-  bool is_enough = false;
-  const zf_status status = zf::guarded([&] {
-    is_enough =
-        runtime_of(handle).progress(ticket, group, at_least, timeout_ms, zf::required(elements, "elements"));
+  return zf::guarded([&] {
+    return runtime_of(handle).progress(ticket, group, at_least, timeout_ms,
+                                       zf::required(elements, "elements"));
   });
-  return status == ZF_OK && !is_enough ? ZF_TIMEOUT : status;
 }
 
 zf_status zf_norm(zf_runtime* handle, size_t group, uint32_t buffer, double* sum_of_squares,
@@ -225,9 +201,7 @@ zf_status zf_export_begin(zf_runtime* handle, const char* path) {
 }
 
 zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms) {
-  bool done = false;
-  const zf_status status = zf::guarded([&] { done = runtime_of(handle).export_wait(timeout_ms); });
-  return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+  return zf::guarded([&] { return runtime_of(handle).export_wait(timeout_ms); });
 }
 
 zf_status zf_save_begin(zf_runtime* handle) {
@@ -235,9 +209,7 @@ zf_status zf_save_begin(zf_runtime* handle) {
 }
 
 zf_status zf_save_wait(zf_runtime* handle, int64_t timeout_ms) {
-  bool done = false;
-  const zf_status status = zf::guarded([&] { done = runtime_of(handle).save_wait(timeout_ms); });
-  return status == ZF_OK && !done ? ZF_TIMEOUT : status;
+  return zf::guarded([&] { return runtime_of(handle).save_wait(timeout_ms); });
 }
 
 zf_status zf_saved(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer, size_t* bytes) {

@@ -136,8 +136,20 @@ static void versions(void) {
   groups[1].future = 1;
   EXPECT(open_with(plan, &groups[0].known, 2), ZF_ERROR_ABI);
   expect_error("does not have");
-  CHECK(strcmp(zf_status_name(ZF_WORKER_DIED), "ZF_WORKER_DIED") == 0 &&
-        strcmp(zf_status_name(99), "?") == 0);
+#define EXPECT_NAMED(status) CHECK(strcmp(zf_status_name(status), #status) == 0)
+  EXPECT_NAMED(ZF_OK);
+  EXPECT_NAMED(ZF_TIMEOUT);
+  EXPECT_NAMED(ZF_WORKER_DIED);
+  EXPECT_NAMED(ZF_ERROR_USAGE);
+  EXPECT_NAMED(ZF_ERROR_PLAN);
+  EXPECT_NAMED(ZF_ERROR_SYSTEM);
+  EXPECT_NAMED(ZF_ERROR_WORKER);
+  EXPECT_NAMED(ZF_ERROR_ABI);
+  EXPECT_NAMED(ZF_ERROR_FORKED);
+  EXPECT_NAMED(ZF_ERROR_BUSY);
+  EXPECT_NAMED(ZF_ERROR_INTERNAL);
+  EXPECT_NAMED(ZF_ERROR_STATE);
+  CHECK(strcmp(zf_status_name(ZF_ERROR_STATE + 1), "?") == 0 && strcmp(zf_status_name(-1), "?") == 0);
 }
 
 static void groups(void) {
