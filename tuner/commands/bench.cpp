@@ -16,7 +16,6 @@
 #include "inspect/activity.hpp"
 #include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
-#include "measure/bench_ranks.hpp"
 #include "measure/working_set_size.hpp"
 #include "os/standard_streams.hpp"
 #include "text/units.hpp"
@@ -70,20 +69,27 @@ std::vector<int> thread_counts(const Arguments& arguments, int cores) {
 }
 
 /// Returns the splits to measure for --ranks. Throws Error(usage) if --threads is given as well.
-std::vector<std::pair<std::string, Split>> splits_argument(const Arguments& arguments,
-                                                           const Machine& machine) {
+BoundSplits splits_of_ranks(const Arguments& arguments, const Machine& machine) {
   if (arguments.has("threads")) {
     throw Error(Exit::usage,
                 "zf-tune bench: --threads cannot be used with --ranks, which sets the number of threads",
                 "leave out one of them");
   }
-  std::vector<std::pair<std::string, Split>> splits;
+  BoundSplits splits;
   for (const int count : parse_counts(*arguments.text("ranks"), "zf-tune bench: --ranks")) {
     const std::vector<Preference> anywhere(static_cast<std::size_t>(count));
     for (auto& split : rank_splits(homes_of(machine.topology, machine.allowed, anywhere)))
       splits.push_back(std::move(split));
   }
   return splits;
+}
+
+/// Returns the pools to measure on this home.
+BoundSplits pools_argument(const Arguments& arguments, const Home& home) {
+  BoundSplits pools;
+  for (const int count : thread_counts(arguments, static_cast<int>(home.cores.size())))
+    pools.emplace_back("", pools_on({home}, count));
+  return pools;
 }
 
 /// Returns what runs here beside this process.
@@ -133,28 +139,15 @@ Exit bench_run(const Arguments& arguments) {
   const InterruptWatch interrupt;
   const auto stop = [&] { return interrupt.signal() != 0; };
   const int rounds = arguments.integer("rounds", 1, 1000).value_or(kDefaultRounds);
-  if (arguments.has("ranks")) {
-    const auto splits = splits_argument(arguments, machine);
-    CpuSet cpus;
-    for (const auto& [binding, split] : splits) {
-      for (const RankSplit& rank : split.ranks) cpus |= rank.optimizer;
-    }
-    const ActivitySample before = activity_of_others();
-    RankBench bench = run_rank_bench(splits, elements, rounds, state, stop);
-    note_interrupt(interrupt.signal(), bench.rows.empty());
-    bench.neighbours = neighbours_since(before, cpus);
-    bench.nominal = read_nominal_bandwidth(SysRoot());
-    print_stdout("{}", format == Format::json ? rank_bench_json(bench)
-                                              : rank_bench_text(bench, terminal_columns(STDOUT_FILENO)));
-    return exit_after_signal(interrupt.signal());
-  }
-  const auto threads = thread_counts(arguments, static_cast<int>(home.cores.size()));
+  const bool of_ranks = arguments.has("ranks");
+  const BoundSplits splits = of_ranks ? splits_of_ranks(arguments, machine) : pools_argument(arguments, home);
   const ActivitySample before = activity_of_others();
-  Bench bench = run_bench(home, threads, elements, rounds, state, stop);
+  Bench bench = run_bench(splits, elements, rounds, state, stop);
   note_interrupt(interrupt.signal(), bench.rows.empty());
   CpuSet cpus;
   for (const BenchRow& row : bench.rows) cpus |= row.cpus;
   bench.neighbours = neighbours_since(before, cpus);
+  if (of_ranks) bench.nominal = read_nominal_bandwidth(SysRoot());
   print_stdout(
       "{}", format == Format::json ? bench_json(bench) : bench_text(bench, terminal_columns(STDOUT_FILENO)));
   return exit_after_signal(interrupt.signal());

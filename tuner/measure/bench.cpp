@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/cpu_list.hpp"
+#include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/step_types.hpp"
 #include "compare/statistics.hpp"
@@ -22,26 +23,63 @@ namespace {
 constexpr int kSamplesPerRound = 3;
 
 struct RowSummary {
+  const BenchRow* row;
+  double step_ns;
   double step_bytes_per_s;
   double roofline_bytes_per_s;
   double ratio;   ///< of the bandwidths, median of pairs
-  double spread;  ///< of the ratio
+  double spread;  ///< of a pool's ratio, or of the step of several ranks
   bool disturbed;
 };
 
-RowSummary summary_of(const BenchRow& row, std::uint64_t elements, StateFormat format) {
-  std::vector<double> steps;
-  std::vector<double> rooflines;
-  std::vector<double> ratios;
-  const auto bytes = static_cast<double>(elements * measured_step_bytes(format));
-  for (const SplitSample& sample : row.samples) {
-    steps.push_back(bytes / static_cast<double>(sample.step_ns) * 1e9);
-    rooflines.push_back(bytes / static_cast<double>(sample.roofline_ns) * 1e9);
-    ratios.push_back(steps.back() / rooflines.back());
+/// Returns a summary of each row.
+std::vector<RowSummary> summaries_of(const Bench& bench) {
+  std::vector<RowSummary> summaries;
+  for (const BenchRow& row : bench.rows) {
+    std::vector<double> steps;
+    std::vector<double> rooflines;
+    std::vector<double> ratios;
+    for (const SplitSample& sample : row.samples) {
+      steps.push_back(static_cast<double>(sample.step_ns));
+      rooflines.push_back(static_cast<double>(sample.roofline_ns));
+      ratios.push_back(rooflines.back() / steps.back());
+    }
+    const auto bytes = 1e9 * static_cast<double>(row.elements * measured_step_bytes(bench.format));
+    const double ratio = median(ratios);
+    const double spread = relative_spread(bench.nominal ? steps : ratios);
+    summaries.push_back({&row, median(steps), bytes / median(steps), bytes / median(rooflines), ratio, spread,
+                         is_disturbed(ratio, spread)});
   }
-  const double ratio = median(ratios);
-  const double spread = relative_spread(ratios);
-  return {median(steps), median(rooflines), ratio, spread, is_disturbed(ratio, spread)};
+  return summaries;
+}
+
+std::string nominal_in_words(const NominalBandwidth& nominal) {
+  if (!nominal.bytes_per_s) return "unknown, because " + nominal.unknown_because;
+  return format_text(
+      "at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
+      *nominal.bytes_per_s / 1e9, print_count(nominal.modules, "module"));
+}
+
+std::string share_in_words(double share) {
+  return share > 1 ? "over 100 %" : format_text(">= {:.1f} %", 100 * share);
+}
+
+std::string head_of(const Bench& bench, std::size_t width) {
+  const std::string params = print_quantity(bench.params);
+  const std::string bytes = print_bytes(bench.params * WorkingSet::bytes_per_element(bench.format));
+  if (!bench.nominal) {
+    return hanging(
+        "",
+        format_text("AdamW step (state {}, {} bytes per parameter) and roofline loop, {} "
+                    "parameters ({}), {} kernels",
+                    name_of(bench.format), measured_step_bytes(bench.format), params, bytes, bench.isa),
+        width);
+  }
+  return wrapped(
+      format_text("AdamW update (state {}) of {} parameters ({}), {} kernels, all ranks at once\n"
+                  "nominal memory bandwidth: {}\n",
+                  name_of(bench.format), params, bytes, bench.isa, nominal_in_words(*bench.nominal)),
+      width);
 }
 
 }  // namespace
@@ -67,22 +105,42 @@ std::vector<int> usual_thread_counts(int cores) {
   return counts;
 }
 
-Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds,
-                StateFormat format, const std::function<bool()>& stop) {
-  MachineMeter meter(
-      {.elements = elements, .isa = chosen_isa(), .roofline_each_round = true, .format = format}, 1);
-  Bench bench{elements, meter.isa(), {}, {}, format};
-  std::vector<Split> splits;
-  for (const int count : threads) {
-    splits.push_back(pools_on({home}, count));
-    bench.rows.push_back({count, splits.back().ranks.front().optimizer, {}});
+BoundSplits rank_splits(const std::vector<Home>& homes) {
+  std::size_t most = 0;
+  for (const Home& home : homes) most = std::max(most, home.cores.size());
+  return {{"homes", pools_on(homes, static_cast<int>(most))},
+          {"unbound", split_of(homes, control_shape(Control::unbound))}};
+}
+
+Bench run_bench(const BoundSplits& splits, std::uint64_t params, int rounds, StateFormat format,
+                const std::function<bool()>& stop) {
+  Bench bench{params, std::string(name_of(chosen_isa())), {}, {}, format};
+  for (const auto& [binding, split] : splits) {
+    if (params < split.ranks.size()) {
+      throw Error(Exit::usage,
+                  format_text("zf-tune bench: --params {}: {} ranks need a parameter each", params,
+                              split.ranks.size()),
+                  "give more parameters");
+    }
+    BenchRow& row = bench.rows.emplace_back();
+    row.ranks = static_cast<int>(split.ranks.size());
+    row.binding = binding;
+    row.elements = params / split.ranks.size() * split.ranks.size();
+    for (const RankSplit& rank : split.ranks) {
+      row.threads += static_cast<int>(rank.pool.size());
+      row.cpus |= rank.optimizer;
+    }
   }
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < splits.size() && !stop(); ++i) {
-      for (const SplitSample& sample :
-           meter.measure(splits[i], {.samples = kSamplesPerRound, .stop = stop})) {
+      const Split& split = splits[i].second;
+      const RankWork work{.elements = params / split.ranks.size(),
+                          .isa = chosen_isa(),
+                          .roofline_each_round = true,
+                          .format = format};
+      MachineMeter meter(work, 1);
+      for (const SplitSample& sample : meter.measure(split, {.samples = kSamplesPerRound, .stop = stop}))
         bench.rows[i].samples.push_back(sample);
-      }
     }
   }
   std::erase_if(bench.rows, [](const BenchRow& row) { return row.samples.empty(); });
@@ -90,56 +148,71 @@ Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t
 }
 
 std::string bench_text(const Bench& bench, std::size_t width) {
-  std::string text = hanging(
-      "",
-      format_text("AdamW step (state {}, {} bytes per parameter) and roofline loop, {} parameters "
-                  "({}), {} kernels",
-                  name_of(bench.format), measured_step_bytes(bench.format), print_quantity(bench.elements),
-                  print_bytes(bench.elements * WorkingSet::bytes_per_element(bench.format)), bench.isa),
-      width);
-  Table table({{"threads"},
-               {"CPUs", Table::Align::left},
-               {"step GB/s"},
-               {"roofline GB/s"},
-               {"ratio"},
-               {"spread"},
-               {"pairs"},
-               {"", Table::Align::left}});
-  bool disturbed = false;
-  for (const BenchRow& row : bench.rows) {
-    const RowSummary summary = summary_of(row, bench.elements, bench.format);
-    table.add({std::to_string(row.threads), print(row.cpus),
-               format_text("{:.2f}", summary.step_bytes_per_s / 1e9),
-               format_text("{:.2f}", summary.roofline_bytes_per_s / 1e9),
-               format_text("{:.3f}", summary.ratio), format_text("{:.1f} %", 100 * summary.spread),
-               std::to_string(row.samples.size()), summary.disturbed ? kDisturbedMark : ""});
-    disturbed = disturbed || summary.disturbed;
-  }
-  text += "\n" + table.print(width);
-  return disturbed ? text + "\n" + disturbance_in_words(bench.neighbours, width) : text;
+  using enum Table::Align;
+  using One = const RowSummary&;
+  const bool of_ranks = bench.nominal.has_value();
+  const auto nominal = of_ranks ? bench.nominal->bytes_per_s : std::nullopt;
+  const auto gigabytes = [](double bytes_per_s) { return format_text("{:.2f}", bytes_per_s / 1e9); };
+  const auto spread = [](One one) { return format_text("{:.1f} %", 100 * one.spread); };
+  const ColumnOf<RowSummary> columns[] = {
+      {{"ranks"}, [](One one) { return std::to_string(one.row->ranks); }, of_ranks},
+      {{"bound by", left}, [](One one) { return one.row->binding; }, of_ranks},
+      {{"threads"}, [](One one) { return std::to_string(one.row->threads); }},
+      {{"CPUs", left}, [](One one) { return print(one.row->cpus); }, !of_ranks},
+      {{"slowest rank"},
+       [](One one) { return print_duration(static_cast<Nanoseconds>(one.step_ns)); },
+       of_ranks},
+      {{"spread", right, Table::Need::detail}, spread, of_ranks},
+      {{of_ranks ? "GB/s" : "step GB/s"}, [&](One one) { return gigabytes(one.step_bytes_per_s); }},
+      {{"roofline GB/s"}, [&](One one) { return gigabytes(one.roofline_bytes_per_s); }},
+      {{"ratio"}, [](One one) { return format_text("{:.3f}", one.ratio); }},
+      {{"spread"}, spread, !of_ranks},
+      {{"pairs"}, [](One one) { return std::to_string(one.row->samples.size()); }, !of_ranks},
+      {{"nominal"},
+       [&](One one) { return share_in_words(one.step_bytes_per_s / *nominal); },
+       nominal.has_value()},
+      {{"", left}, [](One one) { return one.disturbed ? kDisturbedMark : ""; }},
+  };
+  const auto rows = summaries_of(bench);
+  const std::string text = head_of(bench, width) + "\n" + table_of<RowSummary>(columns, rows).print(width);
+  if (std::ranges::none_of(rows, &RowSummary::disturbed)) return text;
+  return text + "\n" + disturbance_in_words(bench.neighbours, width);
 }
 
 std::string bench_json(const Bench& bench) {
-  nlohmann::ordered_json document{{"params", bench.elements},
-                                  {"isa", bench.isa},
-                                  {"state_format", name_of(bench.format)},
-                                  {"step_bytes_per_param", measured_step_bytes(bench.format)},
-                                  {"neighbours", neighbours_json(bench.neighbours)},
-                                  {"pools", nlohmann::ordered_json::array()}};
-  for (const BenchRow& row : bench.rows) {
-    const RowSummary summary = summary_of(row, bench.elements, bench.format);
-    nlohmann::ordered_json samples = nlohmann::ordered_json::array();
-    for (const SplitSample& sample : row.samples) {
-      samples.push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
+  Object document{{"params", bench.params},
+                  {"isa", bench.isa},
+                  {"state_format", name_of(bench.format)},
+                  {"step_bytes_per_param", measured_step_bytes(bench.format)},
+                  {"neighbours", neighbours_json(bench.neighbours)}};
+  if (bench.nominal && bench.nominal->bytes_per_s) {
+    document["nominal_bytes_per_s"] = *bench.nominal->bytes_per_s;
+  } else if (bench.nominal) {
+    document["nominal_unknown_because"] = bench.nominal->unknown_because;
+  }
+  Object& rows = document[bench.nominal ? "rows" : "pools"] = Object::array();
+  for (const RowSummary& summary : summaries_of(bench)) {
+    const BenchRow& row = *summary.row;
+    Object& shown = rows.emplace_back();
+    if (bench.nominal) shown = {{"ranks", row.ranks}, {"binding", row.binding}};
+    shown["threads"] = row.threads;
+    if (bench.nominal) {
+      shown["params"] = row.elements;
+      shown["step_ns_median"] = summary.step_ns;
+      shown["step_spread"] = summary.spread;
+    } else {
+      shown["cpus"] = print(row.cpus);
     }
-    document["pools"].push_back({{"threads", row.threads},
-                                 {"cpus", print(row.cpus)},
-                                 {"step_bytes_per_s_median", summary.step_bytes_per_s},
-                                 {"roofline_bytes_per_s_median", summary.roofline_bytes_per_s},
-                                 {"ratio_median", summary.ratio},
-                                 {"ratio_spread", summary.spread},
-                                 {"disturbed", summary.disturbed},
-                                 {"samples", samples}});
+    shown["step_bytes_per_s_median"] = summary.step_bytes_per_s;
+    shown["roofline_bytes_per_s_median"] = summary.roofline_bytes_per_s;
+    shown["ratio_median"] = summary.ratio;
+    if (!bench.nominal) shown["ratio_spread"] = summary.spread;
+    shown["disturbed"] = summary.disturbed;
+    shown["samples"] = Object::array();
+    for (const SplitSample& sample : row.samples)
+      shown["samples"].push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
+    if (bench.nominal && bench.nominal->bytes_per_s)
+      shown["nominal_share"] = summary.step_bytes_per_s / *bench.nominal->bytes_per_s;
   }
   return print_json(document);
 }

@@ -1,35 +1,47 @@
-// Measures the production Adam step and the roofline loop for several pool sizes, for `zf-tune bench`.
+// Measures the production Adam step and the roofline loop, for `zf-tune bench`: pools of several sizes, or
+// several ranks that update one model at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/state_format.hpp"
 #include "homes/homes.hpp"
 #include "homes/split.hpp"
+#include "machine/memory_modules.hpp"
 #include "measure/disturbance.hpp"
 #include "plan/evidence.hpp"
 #include "text/table.hpp"
 
 namespace zf {
 
-/// One pool size, and all pairs of step and roofline loop that were measured for it.
+/// One split, and all pairs of step and roofline loop that were measured for it.
 struct BenchRow {
-  int threads = 0;
+  int threads = 0;  ///< of all ranks together
   CpuSet cpus;
-  std::vector<SplitSample> samples;
+  std::vector<SplitSample> samples;  ///< of the slowest rank
+  int ranks = 1;
+  std::string binding = {};    ///< of several ranks: "homes" or "unbound"
+  std::uint64_t elements = 0;  ///< parameters of all ranks together
 };
 
 struct Bench {
-  std::uint64_t elements = 0;  ///< parameters that every pool steps over, all threads together
+  std::uint64_t params = 0;  ///< of the model; a row has up to one parameter per rank less
   std::string isa;
   std::vector<BenchRow> rows;
   std::vector<Neighbour> neighbours = {};  ///< on the CPUs of the rows; run_bench() does not set them
   StateFormat format = StateFormat::fp32;  ///< of the step
+  /// Of the whole machine. The caller of run_bench() sets it if the rows are ranks; absent: they are pools.
+  std::optional<NominalBandwidth> nominal = {};
 };
+
+/// The splits to measure, and what the binding of each is called.
+using BoundSplits = std::vector<std::pair<std::string, Split>>;
 
 /// Returns the pool sizes that are measured unless the user names some: 1, 2, 4, … and all cores.
 std::vector<int> usual_thread_counts(int cores);
@@ -38,14 +50,21 @@ std::vector<int> usual_thread_counts(int cores);
 /// if it has fewer. Nothing else runs: training gets none.
 Split pools_on(const std::vector<Home>& homes, int threads);
 
-/// Runs pools of the first `threads` cores of the home, one PU each, round after round in turn. Nothing else
-/// runs. Ends early once `stop` returns true, and leaves out pools without a sample then. Throws
-/// Error(runtime_error) if a pool cannot be set up. Call it while this process has one thread.
-Bench run_bench(const Home& home, const std::vector<int>& threads, std::uint64_t elements, int rounds,
-                StateFormat format, const std::function<bool()>& stop);
+/// Returns what is measured for as many ranks as there are homes: the whole home of each, then unbound.
+BoundSplits rank_splits(const std::vector<Home>& homes);
 
-/// Return the table for a page of so many columns, and the document of --format json with every sample.
-/// Bandwidths are medians. Rows that are disturbed (disturbance.hpp) are marked in both.
+/// Steps over `params` parameters, cut into equal parts for the ranks of each split, one process per rank,
+/// with all splits in turn, round after round. Ends early once `stop` returns true, and leaves out splits
+/// without a sample then. Throws Error(usage) if a split has more ranks than parameters, and
+/// Error(runtime_error) if it cannot be set up. Call it while this process has one thread.
+Bench run_bench(const BoundSplits& splits, std::uint64_t params, int rounds, StateFormat format,
+                const std::function<bool()>& stop);
+
+/// Return the table for a page of so many columns, and the document of --format json with every sample. Times
+/// and bandwidths are medians. Of ranks, both have the share of the nominal bandwidth if that is known; else
+/// the table says why it is not. The nominal figure is an upper bound, so the share is a lower one. If it is
+/// above 100 %, the parameters fit in the caches, or the firmware does not tell the truth. Rows that are
+/// disturbed (disturbance.hpp) are marked in both.
 std::string bench_text(const Bench& bench, std::size_t width = kUnlimitedWidth);
 std::string bench_json(const Bench& bench);
 

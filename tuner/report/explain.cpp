@@ -1,7 +1,6 @@
 #include "report/explain.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <tuple>
 #include <utility>
 
@@ -165,13 +164,8 @@ Table evidence_table(const Plan& plan) {
   const auto searched = [&](const CandidateEvidence& one) {
     return count_periods(plan.evidence, one.id, VisitsOf::search);
   };
-  struct Column {
-    Table::Column head;
-    std::function<std::string(const CandidateEvidence&)> cell;
-    bool shown = true;
-  };
   using One = const CandidateEvidence&;
-  const Column all[] = {
+  const ColumnOf<CandidateEvidence> columns[] = {
       {{"", left}, [&](One one) { return one.id == plan.choice.candidate ? kChosenMark : ""; }},
       {{"split", left}, [](One one) { return one.label; }},
       {{"reserved", right, room}, [](One one) { return std::to_string(one.reserved_cores); }},
@@ -191,23 +185,11 @@ Table evidence_table(const Plan& plan) {
       {{"of roofline", right, detail}, [](One one) { return format_text("{:.2f}", one.roofline_ratio); }},
       {{"samples", right, detail}, [&](One one) { return samples_cell(plan, one, searched(one)); }},
   };
-  std::vector<Table::Column> heads;
-  for (const Column& column : all) {
-    if (column.shown) heads.push_back(column.head);
-  }
-  Table table(std::move(heads));
   auto candidates = plan.evidence.candidates;
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.pool_threads, a.label) < std::tuple(b.pool_threads, b.label);
   });
-  for (const CandidateEvidence& candidate : candidates) {
-    std::vector<std::string> row;
-    for (const Column& column : all) {
-      if (column.shown) row.push_back(column.cell(candidate));
-    }
-    table.add(std::move(row));
-  }
-  return table;
+  return table_of<CandidateEvidence>(columns, candidates);
 }
 
 /// Says how much longer the job's own optimizer step takes than ours, which was measured.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,5 +44,31 @@ class Table {
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+
+/// A column of a table of rows of one type, and whether the table has it.
+template <class Row>
+struct ColumnOf {
+  Table::Column head;
+  std::function<std::string(const Row&)> cell;
+  bool shown = true;
+};
+
+/// Returns the table of these rows with the columns that are shown.
+template <class Row>
+Table table_of(std::span<const ColumnOf<Row>> columns, const std::vector<Row>& rows) {
+  std::vector<Table::Column> heads;
+  for (const auto& column : columns) {
+    if (column.shown) heads.push_back(column.head);
+  }
+  Table table(std::move(heads));
+  for (const Row& row : rows) {
+    std::vector<std::string> cells;
+    for (const auto& column : columns) {
+      if (column.shown) cells.push_back(column.cell(row));
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
 
 }  // namespace zf

@@ -1,4 +1,4 @@
-#include "measure/bench_ranks.hpp"
+#include "measure/bench.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// Returns a row of two ranks whose step moves 28 GB/s, and whose roofline loop moves 56 GB/s.
-RankBench measured() {
-  RankBenchRow row;
+Bench measured() {
+  BenchRow row;
   row.ranks = 2;
   row.binding = "homes";
   row.threads = 8;
@@ -26,46 +26,48 @@ RankBench measured() {
   sample.step_ns = 1'000'000;
   sample.roofline_ns = 500'000;
   row.samples = {sample, sample, sample};
-  return {1'000'000, "avx2", {row}, {}};
+  Bench bench{1'000'000, "avx2", {row}};
+  bench.nominal.emplace();
+  return bench;
 }
 
 TEST(BenchRanks, TheShareOfTheNominalBandwidthIsALowerBound) {
-  RankBench bench = measured();
+  Bench bench = measured();
   bench.nominal = {70e9, 2, ""};
-  const std::string text = rank_bench_text(bench);
+  const std::string text = bench_text(bench);
   EXPECT_THAT(
       text,
       HasSubstr("\nnominal memory bandwidth: at most 70.00 GB/s for the whole machine (2 modules), if every "
                 "module has a channel of its own\n"));
   EXPECT_THAT(text, HasSubstr("  nominal\n"));
   EXPECT_THAT(text, HasSubstr(">= 40.0 %\n"));
-  const json document = json::parse(rank_bench_json(bench));
+  const json document = json::parse(bench_json(bench));
   EXPECT_EQ(document["nominal_bytes_per_s"], 70e9);
   EXPECT_DOUBLE_EQ(document["rows"][0]["nominal_share"], 0.4);
 }
 
 TEST(BenchRanks, FitsTheTerminal) {
-  RankBench bench = measured();
+  Bench bench = measured();
   bench.nominal = {70e9, 2, ""};
-  std::istringstream lines(rank_bench_text(bench, 80));
+  std::istringstream lines(bench_text(bench, 80));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
 }
 
 TEST(BenchRanks, MoreThanTheNominalBandwidthIsNoLowerBound) {
-  RankBench bench = measured();
+  Bench bench = measured();
   bench.nominal = {20e9, 1, ""};
-  EXPECT_THAT(rank_bench_text(bench), HasSubstr("(1 module)"));
-  EXPECT_THAT(rank_bench_text(bench), HasSubstr("over 100 %\n"));
+  EXPECT_THAT(bench_text(bench), HasSubstr("(1 module)"));
+  EXPECT_THAT(bench_text(bench), HasSubstr("over 100 %\n"));
 }
 
 TEST(BenchRanks, AnUnknownNominalBandwidthIsOneLineAndNoColumn) {
-  RankBench bench = measured();
-  bench.nominal.unknown_because = "there is a reason";
-  const std::string text = rank_bench_text(bench);
+  Bench bench = measured();
+  bench.nominal->unknown_because = "there is a reason";
+  const std::string text = bench_text(bench);
   EXPECT_THAT(text, HasSubstr("\nnominal memory bandwidth: unknown, because there is a reason\n"));
   EXPECT_THAT(text, Not(HasSubstr("  nominal")));
   EXPECT_THAT(text, Not(HasSubstr(">=")));
-  const json document = json::parse(rank_bench_json(bench));
+  const json document = json::parse(bench_json(bench));
   EXPECT_FALSE(document.contains("nominal_bytes_per_s"));
   EXPECT_EQ(document["nominal_unknown_because"], "there is a reason");
   EXPECT_FALSE(document["rows"][0].contains("nominal_share"));

@@ -10,7 +10,6 @@
 
 #include "base/cpu_list.hpp"
 #include "measure/bench.hpp"
-#include "measure/bench_ranks.hpp"
 #include "text/wrap.hpp"
 
 namespace zf {
@@ -85,15 +84,16 @@ TEST(Disturbance, ProgramsAreToldTheSame) {
 }
 
 TEST(Disturbance, RanksAreMarkedToo) {
-  RankBenchRow row;
+  BenchRow row;
   row.ranks = 2;
   row.binding = "homes";
   row.elements = 1'000'000;
   row.samples = pairs_of({900'000, 1'800'000, 8'000'000});
-  RankBench bench{1'000'000, "avx2", {row}, {}, {{"stress", 4711, 0.97}}};
-  EXPECT_THAT(rank_bench_text(bench), HasSubstr("  disturbed\n"));
-  EXPECT_THAT(rank_bench_text(bench), HasSubstr("stress (process 4711"));
-  const json document = json::parse(rank_bench_json(bench));
+  Bench bench{1'000'000, "avx2", {row}, {{"stress", 4711, 0.97}}};
+  bench.nominal.emplace();
+  EXPECT_THAT(bench_text(bench), HasSubstr("  disturbed\n"));
+  EXPECT_THAT(bench_text(bench), HasSubstr("stress (process 4711"));
+  const json document = json::parse(bench_json(bench));
   EXPECT_EQ(document["rows"][0]["disturbed"], true);
   EXPECT_EQ(document["neighbours"].size(), 1U);
 }
