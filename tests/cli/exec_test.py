@@ -192,7 +192,7 @@ class Exec(CommandTest):
         said = self.said_by(self.run_exec("true", options=["--omp", "keep"], **modules))
         self.assertEqual(len(said), 2, said)
         self.assertIn("OMP_PROC_BIND=spread is kept (--omp keep): OpenMP binds the trainer's first thread", said[1])
-        self.assert_refused(self.run_exec("true", options=["--omp", "lose"]), USAGE, "--omp", "remove nor keep")
+        self.assert_refused(self.run_exec("true", options=["--omp", "lose"]), USAGE, "--omp", "one of remove, keep")
 
     def test_a_job_with_libgomp_has_its_home_whatever_modules_have_set(self):
         """libgomp binds the main thread as soon as it is loaded."""
@@ -235,7 +235,7 @@ class Exec(CommandTest):
             self.assertEqual(self.policy_of(mode, "--memory-policy", "plan"), (1, ""))
         self.assertEqual(self.policy_of(0, "--memory-policy", "keep"), (0, ""))
         self.assertEqual(self.policy_of(2, "--memory-policy", "keep"), (2, ""))
-        self.assert_refused(self.run_exec("true", options=["--memory-policy", "x"]), USAGE, "neither plan nor keep")
+        self.assert_refused(self.run_exec("true", options=["--memory-policy", "x"]), USAGE, "give one of plan, keep")
 
     def test_zf_binding_says_which_memory_policy_the_command_has(self):
         need_memory_policies()

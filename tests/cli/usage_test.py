@@ -245,9 +245,10 @@ class Mistyped(CommandTest):
                          "plan", "--mode", "late")
         self.assert_says('zf-tune plan: --framework: "torhc" is not known; did you mean torch?', "plan", "--framework",
                          "torhc")
-        self.assert_says('zf-tune probe: --format: "jsn" is neither text nor json; did you mean json?', "probe",
-                         "--format", "jsn")
-        self.assert_says('zf-tune probe: --format: "xml" is neither text nor json', "probe", "--format", "xml")
+        self.assert_says('zf-tune probe: --format: "jsn" is not known; did you mean json?', "probe", "--format",
+                         "jsn")
+        self.assert_says('zf-tune probe: --format: "xml" is not known; give one of text, json', "probe", "--format",
+                         "xml")
 
     def test_a_reader_of_an_export(self):
         self.make_plan()

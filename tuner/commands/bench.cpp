@@ -119,7 +119,7 @@ Exit bench_run(const Arguments& arguments) {
   }
   const Home home = homes_of(machine.topology, machine.allowed, {Preference{}}).front();
   const std::uint64_t available = available_memory_bytes(SysRoot(), machine.allowed);
-  const StateFormat state = state_argument(arguments).value_or(StateFormat::fp32);
+  const StateFormat state = named_argument<StateFormat>(arguments, "state").value_or(StateFormat::fp32);
   const std::uint64_t each = WorkingSet::bytes_per_element(state);
   std::uint64_t elements = working_set_size(0, 1, last_level_cache_bytes(machine.topology),
                                             available / each * WorkingSet::kBytesPerElement)

@@ -31,7 +31,7 @@ CommandSpec exec_spec() {
           {"cpus", 0, "WHICH",
            "which CPUs this process sees, if the plan does not tell: job (all ranks of this node share them) "
            "or rank (this rank has them alone: a container per rank) (default: find out; job under Slurm)",
-           "job, rank"},
+           all_names<CpusOf>()},
           {"local_rank", 0, "N",
            "as --rank; DeepSpeed's launcher adds it to the command that it starts, so it is also added at "
            "the end of COMMAND (also before exec, and spelled --local-rank; e.g. 0)"},
@@ -45,12 +45,12 @@ CommandSpec exec_spec() {
            "bind "
            "threads by them against the plan: remove (take them out of COMMAND's environment) or keep "
            "(default: remove; values that agree with the plan are kept)",
-           "remove, keep"},
+           all_names<OpenmpVariables>()},
           {"memory-policy", 0, "WHAT",
            "the memory policy of COMMAND: plan (its nodes are preferred) or keep (the one that this process "
            "has) "
            "(default: the one that numactl or srun --mem-bind has set; without one, plan)",
-           "plan, keep"},
+           all_names<MemoryChoice>()},
           {"set-gpus", 0, "",
            "set CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) to the plan's GPUs in the order of the "
            "ranks; "
@@ -115,43 +115,13 @@ std::optional<LocalRank> local_rank_argument(const Arguments& arguments, const E
   return LocalRank{option, *value};
 }
 
-/// Returns which CPUs --cpus says that this process sees.
-CpusOf cpus_argument(const Arguments& arguments) {
-  const auto word = arguments.text("cpus");
-  if (!word) return CpusOf::unsaid;
-  if (*word == "job") return CpusOf::job;
-  if (*word == "rank") return CpusOf::rank;
-  throw Error(Exit::usage, format_text("zf-tune exec: --cpus: \"{}\" is neither job nor rank", *word),
-              "give --cpus job or --cpus rank");
-}
-
-/// Returns what --omp says of variables by which OpenMP binds threads.
-OpenmpVariables omp_argument(const Arguments& arguments) {
-  const std::string word = arguments.text("omp").value_or("remove");
-  if (word == "remove") return OpenmpVariables::removed;
-  if (word == "keep") return OpenmpVariables::kept;
-  throw Error(Exit::usage, format_text("zf-tune exec: --omp: \"{}\" is neither remove nor keep", word),
-              "give --omp remove or --omp keep");
-}
-
-/// Returns which memory policy --memory-policy gives to the command.
-MemoryChoice memory_argument(const Arguments& arguments) {
-  const auto word = arguments.text("memory-policy");
-  if (!word) return MemoryChoice::unsaid;
-  if (*word == "plan") return MemoryChoice::plan;
-  if (*word == "keep") return MemoryChoice::keep;
-  throw Error(Exit::usage,
-              format_text("zf-tune exec: --memory-policy: \"{}\" is neither plan nor keep", *word),
-              "give --memory-policy plan or --memory-policy keep");
-}
-
 /// Returns the launch that the options ask for; one that binds nothing if zf-tune is switched off.
 Launch requested_launch(const Arguments& arguments, const std::optional<LocalRank>& local_rank,
                         const Environment& environment) {
   LaunchRequest request;
-  request.cpus_of = cpus_argument(arguments);
-  request.openmp = omp_argument(arguments);
-  request.memory = memory_argument(arguments);
+  request.cpus_of = named_argument<CpusOf>(arguments, "cpus");
+  request.openmp = named_argument<OpenmpVariables>(arguments, "omp").value_or(request.openmp);
+  request.memory = named_argument<MemoryChoice>(arguments, "memory-policy");
   if (switched_off(environment)) return {};
   request.force = arguments.has("force");
   request.sets_gpus = arguments.has("set-gpus");

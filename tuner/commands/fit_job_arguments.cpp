@@ -11,23 +11,10 @@
 #include "fit/verdict.hpp"
 #include "gpus/gpu_lookup.hpp"
 #include "machine/rank_count.hpp"
-#include "text/nearest.hpp"
 #include "text/units.hpp"
 
 namespace zf {
 namespace {
-
-/// Returns the value of an option that names one of an enum's values; nothing if it was not given. Throws
-/// Error(usage) for another word.
-template <NamedEnum Enum>
-std::optional<Enum> named_argument(const Arguments& arguments, const std::string& option) {
-  const auto word = arguments.text(option);
-  if (!word) return std::nullopt;
-  if (const auto value = value_named<Enum>(*word)) return value;
-  throw Error(Exit::usage,
-              format_text("zf-tune {}: --{}: \"{}\" is not known", arguments.command, option, *word),
-              did_you_mean(*word, all_names<Enum>()).value_or("give one of " + all_names<Enum>()));
-}
 
 std::optional<bool> yes_or_no(const Arguments& arguments, const std::string& option) {
   const auto word = arguments.text(option);
@@ -44,9 +31,7 @@ void set_extras(const Arguments& arguments, FitJob& job) {
   std::istringstream list(*words + ",");  // so that an empty one is a word, too
   for (std::string word; std::getline(list, word, ',');) {
     const auto extra = value_named<FitExtra>(word);
-    if (!extra)
-      throw Error(Exit::usage, format_text("zf-tune fit: --with: \"{}\" is not known", word),
-                  did_you_mean(word, all_names<FitExtra>()).value_or("give " + all_names<FitExtra>()));
+    if (!extra) refuse_word(arguments, "with", word, all_names<FitExtra>());
     job.set(*extra, true);
   }
 }
@@ -168,7 +153,7 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
   FitJob& job = fit.job;
   job.model = model;
   job.type = named_argument<ParameterType>(arguments, "dtype").value_or(ParameterType::bf16);
-  job.state = state_argument(arguments).value_or(StateFormat::fp32);
+  job.state = named_argument<StateFormat>(arguments, "state").value_or(StateFormat::fp32);
   job.nodes = arguments.integer("nodes", 1, 100'000).value_or(1);
   job.load = named_argument<Load>(arguments, "load").value_or(Load::whole);
 
@@ -193,8 +178,8 @@ FitArguments fit_job_of(const Arguments& arguments, const ModelSize& model, cons
     fit.assumed.push_back(
         format_text("Who steps was not said: {}, --framework changes it.", name_of(job.stepper)));
   job.stage = stage.value_or(usual_stage(job.stepper));
-  job.mode = mode_argument(arguments).value_or(job.stepper == StepMethod::superoffload ? Mode::backward
-                                                                                       : Mode::wait);
+  job.mode = named_argument<Mode>(arguments, "mode")
+                 .value_or(job.stepper == StepMethod::superoffload ? Mode::backward : Mode::wait);
   job.pinned = yes_or_no(arguments, "pinned").value_or(job.device == Device::gpu);
   set_extras(arguments, job);
   const auto reserve = arguments.text("reserve");

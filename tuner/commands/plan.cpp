@@ -76,11 +76,11 @@ Plan make_unmeasured_plan(const Arguments& arguments) {
   const std::string note = rank_count_note(ranks);
   if (!note.empty() && !arguments.has("quiet")) print_stderr("{}\n", note);
   Workload workload{"params", params, ranks.count, update_interval_argument(arguments).value_or(1)};
-  workload.mode = mode_argument(arguments).value_or(kDefaultMode);
-  workload.framework = framework_argument(arguments).value_or(Framework::unknown);
+  workload.mode = named_argument<Mode>(arguments, "mode").value_or(kDefaultMode);
+  workload.framework = named_argument<Framework>(arguments, "framework").value_or(Framework::unknown);
   Plan plan = unmeasured_plan(machine, rank_gpus(environment, machine.topology, ranks.count, share), workload,
                               deepspeed, command_line());
-  plan.intent.state_format = state_argument(arguments).value_or(StateFormat::fp32);
+  plan.intent.state_format = named_argument<StateFormat>(arguments, "state").value_or(StateFormat::fp32);
   if (!arguments.has("quiet")) {
     warn_of_few_cores(machine, ranks.count);
     if (arguments.has("params"))
@@ -122,7 +122,8 @@ Plan make_retargeted_plan(const Arguments& arguments, const std::string& from) {
   }
   const RetargetOptions options{arguments.has("force"), for_deepspeed(arguments)};
   Plan plan = load_plan(from);
-  if (const auto framework = framework_argument(arguments)) plan.workload.framework = *framework;
+  if (const auto framework = named_argument<Framework>(arguments, "framework"))
+    plan.workload.framework = *framework;
   MachineSource source = source_of_plan(arguments);
   source.keep_isolated = source.keep_isolated || plan.intent.isolated;
   source.own_cpus = plan.intent.own_cpus;

@@ -17,6 +17,13 @@
 
 namespace zf {
 
+void refuse_word(const Arguments& arguments, const std::string& option, std::string_view word,
+                 const std::string& known) {
+  throw Error(Exit::usage,
+              format_text("zf-tune {}: --{}: \"{}\" is not known", arguments.command, option, word),
+              did_you_mean(word, known).value_or("give one of " + known));
+}
+
 MachineSource machine_source(const Arguments& arguments) {
   MachineSource source;
   source.topology = arguments.text("topology").value_or("");
@@ -98,15 +105,6 @@ OptionSpec for_deepspeed_option() {
           "deepspeed"};
 }
 
-std::optional<Framework> framework_argument(const Arguments& arguments) {
-  const auto name = arguments.text("framework");
-  if (!name) return std::nullopt;
-  if (const auto framework = value_named<Framework>(*name)) return framework;
-  throw Error(Exit::usage,
-              format_text("zf-tune {}: --framework: \"{}\" is not known", arguments.command, *name),
-              did_you_mean(*name, all_names<Framework>()).value_or("give one of " + all_names<Framework>()));
-}
-
 OptionSpec framework_option() {
   return {"framework", 0, "NAME",
           "who runs the optimizer step: " + all_names<Framework>() +
@@ -115,28 +113,11 @@ OptionSpec framework_option() {
           all_names<Framework>()};
 }
 
-std::optional<Mode> mode_argument(const Arguments& arguments) {
-  const auto name = arguments.text("mode");
-  if (!name) return std::nullopt;
-  if (const auto mode = value_named<Mode>(*name)) return *mode;
-  throw Error(Exit::usage, format_text("zf-tune {}: --mode: \"{}\" is not known", arguments.command, *name),
-              did_you_mean(*name, all_names<Mode>()).value_or("give one of " + all_names<Mode>()));
-}
-
 OptionSpec mode_option() {
   return {"mode", 0, "NAME",
           "how the job overlaps the optimizer step with training: " + all_names<Mode>() +
               " (default: the workload's, else wait, as plain ZeRO-Offload, ZenFlow's default and torch do)",
           all_names<Mode>()};
-}
-
-std::optional<StateFormat> state_argument(const Arguments& arguments) {
-  const auto name = arguments.text("state");
-  if (!name) return std::nullopt;
-  if (const auto format = value_named<StateFormat>(*name)) return *format;
-  throw Error(
-      Exit::usage, format_text("zf-tune {}: --state: \"{}\" is not known", arguments.command, *name),
-      did_you_mean(*name, all_names<StateFormat>()).value_or("give one of " + all_names<StateFormat>()));
 }
 
 OptionSpec state_option() {
@@ -156,11 +137,7 @@ OptionSpec update_interval_option() {
 }
 
 Format format_argument(const Arguments& arguments) {
-  const std::string word = arguments.text("format").value_or("text");
-  if (const auto format = value_named<Format>(word)) return *format;
-  throw Error(Exit::usage,
-              format_text("zf-tune {}: --format: \"{}\" is neither text nor json", arguments.command, word),
-              did_you_mean(word, all_names<Format>()).value_or(""));
+  return named_argument<Format>(arguments, "format").value_or(Format::text);
 }
 
 OptionSpec wide_option() {

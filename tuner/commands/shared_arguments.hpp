@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/enum_names.hpp"
 #include "commands/cli.hpp"
@@ -12,6 +13,20 @@
 #include "plan/plan.hpp"
 
 namespace zf {
+
+/// Throws Error(usage) for a word that an option does not know; `known` are those that it knows.
+[[noreturn]] void refuse_word(const Arguments& arguments, const std::string& option, std::string_view word,
+                              const std::string& known);
+
+/// Returns the value of an option that names one of an enum's values; nothing if it was not given. Throws
+/// Error(usage) for another word.
+template <NamedEnum Enum>
+std::optional<Enum> named_argument(const Arguments& arguments, const std::string& option) {
+  const auto word = arguments.text(option);
+  if (!word) return std::nullopt;
+  if (const auto value = value_named<Enum>(*word)) return value;
+  refuse_word(arguments, option, *word, all_names<Enum>());
+}
 
 /// Returns the machine that machine_options() name. Throws Error(usage) for a list that cannot be parsed.
 MachineSource machine_source(const Arguments& arguments);
@@ -49,18 +64,9 @@ bool for_deepspeed(const Arguments& arguments);
 
 OptionSpec for_deepspeed_option();
 
-/// Returns the value of --framework; nothing if it was not given. Throws Error(usage) for an unknown name.
-std::optional<Framework> framework_argument(const Arguments& arguments);
-
 OptionSpec framework_option();
 
-/// Returns the value of --mode; nothing if it was not given. Throws Error(usage) for an unknown name.
-std::optional<Mode> mode_argument(const Arguments& arguments);
-
 OptionSpec mode_option();
-
-/// Returns the value of --state; nothing if it was not given. Throws Error(usage) for an unknown name.
-std::optional<StateFormat> state_argument(const Arguments& arguments);
 
 OptionSpec state_option();
 
@@ -69,14 +75,13 @@ std::optional<int> update_interval_argument(const Arguments& arguments);
 
 OptionSpec update_interval_option();
 
-/// The values of --format.
 enum class Format { text, json };
 
 template <>
 inline constexpr auto kEnumNames<Format> = std::to_array<EnumName<Format>>({{Format::text, "text"},
                                                                             {Format::json, "json"}});
 
-/// Returns the value of --format, text by default. Throws Error(usage) for any other word.
+/// Returns the value of --format, text by default.
 Format format_argument(const Arguments& arguments);
 
 OptionSpec format_option();

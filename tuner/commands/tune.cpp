@@ -96,10 +96,10 @@ TuningRequest request_of(const Arguments& arguments, const std::optional<Workloa
   request.has_workload_file = file.has_value();
   request.ranks = ranks_argument(arguments);
   request.gpus = gpu_share_argument(arguments);
-  request.mode = mode_argument(arguments);
+  request.mode = named_argument<Mode>(arguments, "mode");
   request.update_interval = update_interval_argument(arguments);
-  request.framework = framework_argument(arguments);
-  request.state_format = state_argument(arguments).value_or(StateFormat::fp32);
+  request.framework = named_argument<Framework>(arguments, "framework");
+  request.state_format = named_argument<StateFormat>(arguments, "state").value_or(StateFormat::fp32);
   request.for_deepspeed = for_deepspeed(arguments);
   if (!output.is_stdout()) request.plan = output.name();
   request.fresh = arguments.has("fresh");

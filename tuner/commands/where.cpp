@@ -30,28 +30,14 @@ CommandSpec where_spec() {
            "which processes have the list of visible GPUs: process (this one alone), nothing (the list does "
            "not count, the number of the rank does) or others (this process has no GPU, and others may have "
            "some) (default: find out)",
-           "process, nothing, others"},
+           all_names<ListOf>()},
           {"mask", 0, "WHICH",
            "which ranks have the CPUs that this process sees: job (all ranks, and no others) or outer (the "
            "job that started this one as another rank than ZF_BINDING names) (default: find out, as exec "
            "does)",
-           "job, outer"},
+           all_names<MaskOf>()},
           format_option(),
       }};
-}
-
-/// Returns the place of a word among the words of an option, from 1; 0 if it was not given.
-template <class Which>
-Which which(const Arguments& arguments, const std::string& option, std::initializer_list<const char*> words) {
-  const auto given = arguments.text(option);
-  if (!given) return {};
-  int at = 1;
-  for (const char* const word : words) {
-    if (*given == word) return static_cast<Which>(at);
-    ++at;
-  }
-  throw Error(Exit::usage, format_text("zf-tune where: --{}: \"{}\" is not one of its words", option, *given),
-              "see zf-tune where --help");
 }
 
 /// Adds the rank and the number of ranks that the launcher says, where they were not given. If another rank
@@ -73,8 +59,8 @@ Exit where_run(const Arguments& arguments) {
   WhereRequest request;
   request.plan_path = arguments.text("plan").value_or(environment.get("ZF_PLAN").value_or(""));
   request.plans = arguments.text("plans").value_or("/etc/zf-tune/plans");
-  request.list_of = which<ListOf>(arguments, "list", {"process", "nothing", "others"});
-  request.mask_of = which<MaskOf>(arguments, "mask", {"job", "outer"});
+  request.list_of = named_argument<ListOf>(arguments, "list");
+  request.mask_of = named_argument<MaskOf>(arguments, "mask");
   request.is_users_rank = arguments.has("named");
   request.rank = arguments.integer("rank", 0, 65535);
   request.ranks = arguments.integer("ranks", 1, 4096);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/enum_names.hpp"
 #include "launch/launched_by.hpp"
 #include "launch/memory_launch.hpp"
 #include "launch/openmp_launch.hpp"
@@ -12,23 +13,26 @@
 
 namespace zf {
 
-/// Does a rank have the CPUs that this process may use, or all ranks?
+/// Which ranks have the CPUs that this process may use?
 enum class CpusOf {
-  unsaid,  ///< find out, and refuse if it is ambiguous
-  job,     ///< all ranks of this node share them
-  rank,    ///< this rank has them alone, as in a container per rank
+  job,   ///< all ranks of this node share them
+  rank,  ///< this rank has them alone, as in a container per rank
 };
+
+template <>
+inline constexpr auto kEnumNames<CpusOf> = std::to_array<EnumName<CpusOf>>({{CpusOf::job, "job"},
+                                                                            {CpusOf::rank, "rank"}});
 
 struct LaunchRequest {
   std::filesystem::path plan_path;
-  std::optional<int> rank;                              ///< --rank
-  bool force = false;                                   ///< continue in spite of errors, unbound if necessary
-  std::optional<int> ranks = {};                        ///< on this node, if the caller knows
-  CpusOf cpus_of = CpusOf::unsaid;                      ///< --cpus
+  std::optional<int> rank;             ///< --rank
+  bool force = false;                  ///< continue in spite of errors, unbound if necessary
+  std::optional<int> ranks = {};       ///< on this node, if the caller knows
+  std::optional<CpusOf> cpus_of = {};  ///< --cpus; absent: find out, and refuse if it is ambiguous
   TorchrunsOne torchruns_one = TorchrunsOne::replaced;  ///< --keep-threads
   bool sets_gpus = false;                               ///< --set-gpus
   OpenmpVariables openmp = OpenmpVariables::removed;    ///< --omp
-  MemoryChoice memory = MemoryChoice::unsaid;           ///< --memory-policy
+  std::optional<MemoryChoice> memory = {};              ///< --memory-policy
   const Plan* plan = nullptr;  ///< instead of the file; then plan_path is what messages call it
   LaunchedBy by = LaunchedBy::exec;
 };

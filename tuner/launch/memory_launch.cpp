@@ -36,10 +36,10 @@ void keep_in_binding(Launch& launch, const ThreadPolicy& given, bool is_asked, L
 
 }  // namespace
 
-void settle_memory(Launch& launch, MemoryChoice choice, const std::optional<ThreadPolicy>& given,
-                   LaunchedBy by) {
+void settle_memory(Launch& launch, std::optional<MemoryChoice> choice,
+                   const std::optional<ThreadPolicy>& given, LaunchedBy by) {
   if (launch.rank_source.empty() || choice == MemoryChoice::plan) return;
-  if (!given && choice == MemoryChoice::unsaid) return;
+  if (!given && !choice) return;
   launch.mems = {};
   if (given && launch.binding) keep_in_binding(launch, *given, choice == MemoryChoice::keep, by);
 }

@@ -28,8 +28,7 @@ std::optional<Launch> outer_launch(const Plan& plan, const LaunchRequest& reques
   }
   if (!binding || binding->started_on == StartedOn::nothing || binding->plan_id != plan_id(plan))
     return std::nullopt;
-  if (request.cpus_of != CpusOf::unsaid || (request.rank && *request.rank != binding->rank.rank))
-    return std::nullopt;
+  if (request.cpus_of || (request.rank && *request.rank != binding->rank.rank)) return std::nullopt;
   const ProcessCpus process = process_cpus(binding->rank, binding->framework);
   if (!allowed.cpus.contains(process.cpus)) return std::nullopt;
   Launch launch;

@@ -13,6 +13,7 @@ extern "C" {  // spank.h declares only parts of itself extern "C"
 }
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,7 @@ struct Settings {
   bool on = false;
   std::filesystem::path run = "/run/zf-tune";
   zf::OpenmpVariables openmp = zf::OpenmpVariables::removed;
-  zf::MemoryChoice memory = zf::MemoryChoice::unsaid;
+  std::optional<zf::MemoryChoice> memory = {};
 };
 
 /// Reads a word that the option and plugstack.conf share. Returns false if it is none.

@@ -115,7 +115,7 @@ Where by_plan(const Asker& asker, const std::string& path, const Plan& written) 
     source = "GPU " + gpus.pci.front();
   }
   // A list of one process is not to be compared with the plan's GPUs.
-  const bool has_own_list = asker.request.list_of != ListOf::unsaid || gpus.pci.size() == 1;
+  const bool has_own_list = asker.request.list_of || gpus.pci.size() == 1;
   return {launch_by(asker, written, path, *rank, ranks,
                     has_own_list ? without_lists(asker.environment) : asker.environment),
           source, path, true};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/enum_names.hpp"
 #include "launch/launch.hpp"
 #include "os/environment.hpp"
 
@@ -12,18 +13,25 @@ namespace zf {
 
 /// Which processes have the list of visible GPUs in this process's environment?
 enum class ListOf {
-  unsaid,   ///< find out
   process,  ///< this process alone: Ray has given the GPUs to it
   nothing,  ///< there is no list that counts: the number of the rank decides
   others,   ///< this process has no GPU, and others of its kind may have some
 };
 
+template <>
+inline constexpr auto kEnumNames<ListOf> = std::to_array<EnumName<ListOf>>({{ListOf::process, "process"},
+                                                                            {ListOf::nothing, "nothing"},
+                                                                            {ListOf::others, "others"}});
+
 /// Which ranks does the present mask bound?
 enum class MaskOf {
-  unsaid,  ///< find out, as zf-tune exec does
-  job,     ///< all ranks of the job, and no others
+  job,    ///< all ranks of the job, and no others
   outer,  ///< the rank of ZF_BINDING, which has started this one; the caller has set the mask that was before
 };
+
+template <>
+inline constexpr auto kEnumNames<MaskOf> = std::to_array<EnumName<MaskOf>>({{MaskOf::job, "job"},
+                                                                            {MaskOf::outer, "outer"}});
 
 struct WhereRequest {
   std::optional<int> rank;          ///< local rank; absent: not known
@@ -31,8 +39,8 @@ struct WhereRequest {
   bool is_users_rank = false;       ///< the user has named the rank
   std::filesystem::path plan_path;  ///< empty: the plan of this node's class is taken, else one is made
   std::filesystem::path plans;      ///< the folder with the plans of classes
-  ListOf list_of = ListOf::unsaid;
-  MaskOf mask_of = MaskOf::unsaid;
+  std::optional<ListOf> list_of;    ///< absent: find out
+  std::optional<MaskOf> mask_of;    ///< absent: find out, as zf-tune exec does
 };
 
 struct Where {

@@ -20,7 +20,7 @@ using testing::Not;
 ThreadPolicy policy(GivenPolicy kind, const char* nodes) { return {kind, parse_node_list(nodes, "test")}; }
 
 /// Returns the launch of a rank of two_ranks(), of which rank 0 prefers node 0 and rank 1 node 1.
-Launch settled(int rank, MemoryChoice choice, const std::optional<ThreadPolicy>& given) {
+Launch settled(int rank, std::optional<MemoryChoice> choice, const std::optional<ThreadPolicy>& given) {
   Launch launch = planned_launch({two_ranks().ranks[static_cast<std::size_t>(rank)], Framework::torch},
                                  {rank, "--rank"}, "/plans/plan.json", allowed("0-15"), Environment());
   launch.notes.clear();
@@ -31,7 +31,7 @@ Launch settled(int rank, MemoryChoice choice, const std::optional<ThreadPolicy>&
 RankBinding told(const Launch& launch) { return parse_binding(launch.set.at("ZF_BINDING")).rank; }
 
 TEST(MemoryLaunch, WithoutAPolicyOfOthersThePlansIsSet) {
-  const Launch launch = settled(1, MemoryChoice::unsaid, {});
+  const Launch launch = settled(1, std::nullopt, {});
   EXPECT_EQ(print(launch.mems), "1");
   EXPECT_FALSE(launch.binding->kept);
   EXPECT_THAT(launch.notes, IsEmpty());
@@ -46,13 +46,13 @@ TEST(MemoryLaunch, TheRemedyIsWhatTheLauncherHas) {
         {LaunchedBy::plugin, "; srun --zf-tune=memory-policy=plan replaces it"},
         {LaunchedBy::bind, "; start the job without that policy to have the plan's"}}) {
     Launch launch = settled(0, MemoryChoice::plan, {});
-    settle_memory(launch, MemoryChoice::unsaid, policy(GivenPolicy::bind, "0"), by);
+    settle_memory(launch, std::nullopt, policy(GivenPolicy::bind, "0"), by);
     EXPECT_THAT(launch.notes, ElementsAre(testing::EndsWith(remedy)));
   }
 }
 
 TEST(MemoryLaunch, APolicyOfOthersIsKeptAndTheOptimizerStaysWithinIt) {
-  const Launch launch = settled(0, MemoryChoice::unsaid, policy(GivenPolicy::interleave, "0-1"));
+  const Launch launch = settled(0, std::nullopt, policy(GivenPolicy::interleave, "0-1"));
   EXPECT_THAT(launch.mems, IsEmpty());
   EXPECT_EQ(print(told(launch).optimizer.mems), "0");
   EXPECT_EQ(parse_binding(launch.set.at("ZF_BINDING")).kept, policy(GivenPolicy::interleave, "0-1"));
@@ -61,13 +61,13 @@ TEST(MemoryLaunch, APolicyOfOthersIsKeptAndTheOptimizerStaysWithinIt) {
                           "memory of rank 0's optimizer lies on node 0; --memory-policy plan replaces "
                           "it"));
   EXPECT_THAT(describe(launch, {"true"}), Not(HasSubstr("# memory: preferred")));
-  EXPECT_THAT(settled(1, MemoryChoice::unsaid, policy(GivenPolicy::interleave, "0-1")).notes, IsEmpty());
-  EXPECT_EQ(print(told(settled(0, MemoryChoice::unsaid, ThreadPolicy{})).optimizer.mems), "0");
+  EXPECT_THAT(settled(1, std::nullopt, policy(GivenPolicy::interleave, "0-1")).notes, IsEmpty());
+  EXPECT_EQ(print(told(settled(0, std::nullopt, ThreadPolicy{})).optimizer.mems), "0");
 }
 
 TEST(MemoryLaunch, ARankThatThePolicyKeepsFromItsNodesSaysSo) {
   for (const GivenPolicy kind : {GivenPolicy::bind, GivenPolicy::preferred, GivenPolicy::interleave}) {
-    const Launch launch = settled(1, MemoryChoice::unsaid, policy(kind, "0"));
+    const Launch launch = settled(1, std::nullopt, policy(kind, "0"));
     EXPECT_EQ(print(told(launch).optimizer.mems), "0");
     EXPECT_THAT(launch.notes,
                 ElementsAre(AllOf(HasSubstr("rank 1's optimizer lies on node 0 and not on the plan's node 1"),
@@ -83,17 +83,17 @@ TEST(MemoryLaunch, ThePlansPolicyReplacesItIfAskedTo) {
 }
 
 TEST(MemoryLaunch, AnInnerExecSaysNothingAgain) {
-  Launch launch = settled(0, MemoryChoice::unsaid, policy(GivenPolicy::bind, "1"));
+  Launch launch = settled(0, std::nullopt, policy(GivenPolicy::bind, "1"));
   launch.notes.clear();
   launch.set.clear();
-  settle_memory(launch, MemoryChoice::unsaid, policy(GivenPolicy::bind, "1"));
+  settle_memory(launch, std::nullopt, policy(GivenPolicy::bind, "1"));
   EXPECT_THAT(launch.notes, IsEmpty());
   EXPECT_THAT(launch.set, IsEmpty());
 }
 
 TEST(MemoryLaunch, ALaunchThatBindsNothingIsLeftAlone) {
   Launch unbound;
-  settle_memory(unbound, MemoryChoice::unsaid, policy(GivenPolicy::bind, "1"));
+  settle_memory(unbound, std::nullopt, policy(GivenPolicy::bind, "1"));
   EXPECT_THAT(unbound.notes, IsEmpty());
 }
 

@@ -29,7 +29,7 @@ Machine two_gpus() {
 }
 
 ProcessGpus gpus_of(std::optional<int> rank, std::optional<int> ranks,
-                    const std::map<std::string, std::string>& variables, ListOf list_of = ListOf::unsaid,
+                    const std::map<std::string, std::string>& variables, std::optional<ListOf> list_of = {},
                     const Machine& machine = two_gpus()) {
   WhereRequest request;
   request.rank = rank;
@@ -68,13 +68,13 @@ TEST(ProcessGpus, WhatDeviceNodesLeaveIsTheJobs) {
   Machine machine = two_gpus();
   machine.topology.gpus[0].usable = false;
   machine.topology.gpus[0].why_unusable = "/dev/nvidia0 is not here";
-  const ProcessGpus gpus = gpus_of(0, 1, {}, ListOf::unsaid, machine);
+  const ProcessGpus gpus = gpus_of(0, 1, {}, std::nullopt, machine);
   EXPECT_THAT(gpus.pci, ElementsAre("0000:20:00.0"));
   EXPECT_TRUE(gpus.by_device_nodes);
   EXPECT_EQ(hidden_gpu(machine), std::nullopt);
   machine.topology.gpus[0].why_unusable = kHiddenByDriver;
-  EXPECT_THROW(gpus_of(0, 1, {}, ListOf::unsaid, machine), Error);
-  EXPECT_THAT(gpus_of(0, 2, {}, ListOf::unsaid, machine).pci, IsEmpty());
+  EXPECT_THROW(gpus_of(0, 1, {}, std::nullopt, machine), Error);
+  EXPECT_THAT(gpus_of(0, 2, {}, std::nullopt, machine).pci, IsEmpty());
 }
 
 TEST(ProcessGpus, NothingIsGuessedWithoutANumberOfRanks) {
