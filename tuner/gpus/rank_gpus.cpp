@@ -96,17 +96,16 @@ void offer_spread(const Topology& topology, const Devices& devices, RankGpus& ra
   for (const Gpu& gpu : spread) named.push_back(planned_gpu(gpu));
   const auto variables = variables_of_gpus(named, true);
   if (variables.empty()) return;
-  const std::size_t packages = packages_of_gpus(topology, all, spread.size());
-  const std::size_t more = packages_of_gpus(topology, spread, spread.size());
+  const auto first = gpus_by_package(topology, all, spread.size());
+  const auto offered = gpus_by_package(topology, spread, spread.size());
   const std::string where =
-      packages < more
+      first.size() < offered.size()
           ? format_text("these GPUs are near {}: `zf-tune exec --set-gpus` spreads the ranks over {}",
-                        print_count(packages, "package"), more)
+                        print_count(first.size(), "package"), offered.size())
           : format_text(
                 "{} of these GPUs are near one package, and cores of another one fill their ranks' "
                 "homes: `zf-tune exec --set-gpus` spreads the ranks, at most {} to a package",
-                most_in_a_package(topology, all, spread.size()),
-                most_in_a_package(topology, spread, spread.size()));
+                most_in_a_package(first), most_in_a_package(offered));
   ranks.spread_note = format_text(
       "{}, by {} for all ranks (entry i is the GPU of rank i); if you set that yourself, make the plan with "
       "it",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -63,20 +64,15 @@ std::optional<int> package_of_cpus(const Topology& topology, const CpuSet& cpus)
   return packages.size() == 1 ? std::optional(*packages.begin()) : std::nullopt;
 }
 
-std::size_t packages_of_gpus(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count) {
-  std::set<int> packages;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (const auto package = package_of_cpus(topology, gpus[i].local_cpus)) packages.insert(*package);
-  }
-  return packages.size();
+std::map<int, std::size_t> gpus_by_package(const Topology& topology, const std::vector<Gpu>& gpus,
+                                           std::size_t count) {
+  std::map<int, std::size_t> found;
+  for (std::size_t i = 0; i < count; ++i) ++found[package_of_cpus(topology, gpus[i].local_cpus).value_or(-1)];
+  return found;
 }
 
-std::size_t most_in_a_package(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count) {
-  std::map<int, std::size_t> found;
-  std::size_t most = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    most = std::max(most, ++found[package_of_cpus(topology, gpus[i].local_cpus).value_or(-1)]);
-  return most;
+std::size_t most_in_a_package(const std::map<int, std::size_t>& by_package) {
+  return std::ranges::max(by_package | std::views::values);
 }
 
 std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vector<Gpu>& gpus, int ranks) {
@@ -86,7 +82,7 @@ std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vecto
   if (groups.size() < 2) return {};
   share_ranks(groups, count, gpus.size());
   const std::size_t most = std::ranges::max(groups, {}, &PackageGpus::ranks).ranks;
-  if (most >= most_in_a_package(topology, gpus, count)) return {};
+  if (most >= most_in_a_package(gpus_by_package(topology, gpus, count))) return {};
   std::vector<Gpu> spread;
   for (const PackageGpus& group : groups) {
     for (std::size_t i = 0; i < group.ranks; ++i)

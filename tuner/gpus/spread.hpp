@@ -18,11 +18,12 @@ namespace zf {
 /// count them.
 std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vector<Gpu>& gpus, int ranks);
 
-/// Returns how many packages the first `count` of these GPUs are near.
-std::size_t packages_of_gpus(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count);
+/// Returns how many of the first `count` of these GPUs are near each package; -1: near none, or several.
+std::map<int, std::size_t> gpus_by_package(const Topology& topology, const std::vector<Gpu>& gpus,
+                                           std::size_t count);
 
-/// Returns how many of the first `count` of these GPUs are near the package that has most of them.
-std::size_t most_in_a_package(const Topology& topology, const std::vector<Gpu>& gpus, std::size_t count);
+/// Returns how many are near the package that has most of them.
+std::size_t most_in_a_package(const std::map<int, std::size_t>& by_package);
 
 /// Returns the package that these CPUs are in; nothing if they are in several or in none.
 std::optional<int> package_of_cpus(const Topology& topology, const CpuSet& cpus);
