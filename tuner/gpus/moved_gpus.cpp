@@ -127,9 +127,7 @@ void add_planned(const RankGpu& planned, const Topology& topology, std::vector<G
   gpu.uuid = planned.uuid;
   gpu.cuda_number = planned.cuda_number;
   for (const NumaNode& node : topology.nodes) {
-    if (!gpu.local_cpus.empty() || node.id != gpu.node) continue;
-    gpu.local_cpus = node.cpus;
-    gpu.by_node = true;
+    if (gpu.local_cpus.empty() && node.id == gpu.node) gpu.local_cpus = node.cpus;
   }
   gpus.push_back(std::move(gpu));
 }
@@ -151,12 +149,6 @@ RankGpus moved_gpus(const Environment& environment, const Topology& topology, co
   if (const auto step = step_gpus(environment, topology, ranks, share)) return to_rank_gpus(*step, share);
   RankGpus gpus = to_rank_gpus(planned_gpus_here(topology, plan, ranks), share);
   gpus.spread = planned_spread(topology, plan, ranks);
-  if (std::ranges::any_of(gpus.gpus, [](const auto& gpu) { return gpu && gpu->by_node; })) {
-    gpus.notes.emplace_back(
-        "the plan is of an older format and says the NUMA nodes of its GPUs, not the CPUs near them: the "
-        "homes are fitted to these nodes; zf-tune plan --from, on a node with the GPUs, "
-        "fits them to the CPUs");
-  }
   return gpus;
 }
 

@@ -18,8 +18,7 @@ std::vector<Gpu> planned_gpus(const Plan& plan, const Topology& topology);
 /// Returns the GPUs of the ranks of a plan that moves to this allocation. Every process that asks gets the
 /// same answer: the GPUs of SLURM_STEP_GPUS (on this machine only) if it names enough of them, else the
 /// plan's own GPUs as far as they were found here; unknown for ranks that the plan lacks, with the reason if
-/// it has any GPU. A note says if the CPUs near GPUs are those of their nodes, because the plan is older
-/// (Gpu::by_node). How many GPUs a rank has, or ranks a GPU, is as in the plan, and so is `spread` for as
+/// it has any GPU. How many GPUs a rank has, or ranks a GPU, is as in the plan, and so is `spread` for as
 /// many ranks. A task's own list of visible devices is not used, because each rank would see another one.
 RankGpus moved_gpus(const Environment& environment, const Topology& topology, const Plan& plan, int ranks);
 

@@ -73,8 +73,6 @@ struct Gpu {
   /// 3 for "cuda3" or "rsmi3", that of the first of `parts`; absent: unknown, or its parts do not follow each
   /// other
   std::optional<int> framework_number = {};
-  /// True: local_cpus are those of its node, because an older plan does not say more (planned_gpus()).
-  bool by_node = false;
   std::optional<int> minor = {};  ///< 0 for /dev/nvidia0; not always the PCI order; absent: unknown
   int vendor_id = 0;              ///< of PCI: 0x10de is NVIDIA, 0x1002 AMD; 0: unknown
   int device_id = 0;              ///< of PCI: 0x2330 is an H100 SXM; 0: unknown

@@ -293,21 +293,14 @@ TEST(RankGpus, RanksThatThePlanLacksHaveAGpuOrAReason) {
   EXPECT_THAT(moved_gpus({}, four_gpus(), plan_with_gpus({""}), 2).notes, IsEmpty());
 }
 
-TEST(RankGpus, AnOlderPlanIsFittedByNodeAndSaysSo) {
+TEST(RankGpus, AGpuWithoutCpusInThePlanHasThoseOfItsNode) {
   Plan plan;
   plan.ranks.resize(2);
   for (const int rank : {0, 1})
     plan.ranks[static_cast<std::size_t>(rank)].gpu = RankGpu{"81", Node{1 - rank}};
   Topology topology = four_gpus();
-  const auto moved = [&] {
-    topology.gpus = planned_gpus(plan, topology);
-    return moved_gpus({}, topology, plan, 2);
-  };
-  EXPECT_THAT(moved().notes,
-              ElementsAre(HasSubstr("the plan is of an older format and says the NUMA nodes")));
-  EXPECT_EQ(moved().gpus[0]->local_cpus, topology.nodes[1].cpus);
-  for (RankBinding& rank : plan.ranks) rank.gpu->cpus = topology.nodes[1].cpus;
-  EXPECT_THAT(moved().notes, IsEmpty());
+  topology.gpus = planned_gpus(plan, topology);
+  EXPECT_EQ(moved_gpus({}, topology, plan, 2).gpus[0]->local_cpus, topology.nodes[1].cpus);
 }
 
 TEST(RankGpus, APlannedGpuThatCannotBeUsedHereIsRenewed) {
