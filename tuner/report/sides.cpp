@@ -115,16 +115,6 @@ std::string crossing_in_words(const Sides& sides) {
 
 Sides sides_of(const Plan& plan) { return {points_of(plan, false), points_of(plan, true)}; }
 
-std::optional<Crossing> crossing_of(const Sides& sides) {
-  for (std::size_t i = 1; i < sides.divided.size(); ++i) {
-    const SidesPoint& fewer = sides.divided[i - 1];
-    const SidesPoint& more = sides.divided[i];
-    if (!fewer.training || !more.training) continue;
-    if (is_step_longer(fewer) && !is_step_longer(more)) return Crossing{fewer, more};
-  }
-  return std::nullopt;
-}
-
 std::string training_in_words(const Workload& workload) {
   switch (workload.mode) {
     case Mode::backward:

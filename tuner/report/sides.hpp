@@ -36,15 +36,6 @@ struct Sides {
 /// hides the step (window_of()); in mode wait, where it hides behind nothing, it is all of the training.
 Sides sides_of(const Plan& plan);
 
-/// The pools between which training becomes the longer side.
-struct Crossing {
-  SidesPoint fewer;  ///< the step is longer
-  SidesPoint more;   ///< training is at least as long
-};
-
-/// Returns the first crossing among divided homes; nothing if there is none.
-std::optional<Crossing> crossing_of(const Sides& sides);
-
 /// Returns what the training side of a point is: "4 training steps", "the backward of a training step".
 std::string training_in_words(const Workload& workload);
 

@@ -122,8 +122,7 @@ class SidesPlot {
         "<svg width=\"100%\" height=\"{}\" viewBox=\"0 0 {} {}\" "
         "preserveAspectRatio=\"none\">{}</svg>\n{}{}</svg>\n",
         kChartHeight + kBelow, grid(), kChartHeight, kAcross, kChartHeight,
-        sides(sides_.divided, "") + sides(sides_.shared, "shared "),
-        chosen_mark() + crossing_mark() + lone_mark(), labels());
+        sides(sides_.divided, "") + sides(sides_.shared, "shared "), chosen_mark() + lone_mark(), labels());
   }
 
   std::string grid() const {
@@ -179,22 +178,6 @@ class SidesPlot {
     return format_text("<line class=\"mark\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y2=\"{1}\"/>", 100 * x,
                        kChartHeight) +
            words_beside("mark", {x, 14}, format_text("this plan: {}", chosen->pool_threads));
-  }
-
-  /// Draws a ring where the lines of divided homes cross.
-  std::string crossing_mark() const {
-    const auto crossing = crossing_of(sides_);
-    if (!crossing || plan_.workload.mode == Mode::wait) return "";
-    const auto& [fewer, more] = *crossing;
-    const double before = fewer.step.median - fewer.training->median;
-    const double behind = more.training->median - more.step.median;
-    const double part = before / (before + behind);
-    const Place from = place_of(fewer, fewer.step.median);
-    const Place to = place_of(more, more.step.median);
-    const double y = from.y + part * (to.y - from.y);
-    if (y < 0) return "";  // above the chart
-    return format_text("<circle class=\"crossing\" cx=\"{:.2f}%\" cy=\"{:.1f}\" r=\"10\"/>",
-                       100 * (from.x + part * (to.x - from.x)), y);
   }
 
   /// Names a lone point of shared homes, which no dashed line tells from those of divided homes.
