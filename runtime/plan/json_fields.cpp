@@ -14,8 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kNext = "correct this, or make the file again";
-
 /// Returns a value as JSON on one line.
 template <class Value>
 std::string printed(const Value& value) {
@@ -36,11 +34,13 @@ std::string print_json_line(const Object& object) {
   return escape_control_chars(object.dump(-1, ' ', false, Object::error_handler_t::replace));
 }
 
-JsonDocument::JsonDocument(std::string_view text, std::string_view name, std::string_view if_broken)
-    : tree_(text, name, if_broken), name_(name) {}
+JsonDocument::JsonDocument(std::string_view text, std::string_view name, std::string_view if_broken,
+                           std::string_view next)
+    : tree_(text, name, if_broken), name_(name), next_(next) {}
 
 Field Items::Iterator::operator*() const {
-  return {*list_->tree_, value_, format_text("{}[{}]", list_->path_, index_), list_->name_};
+  if (list_->is_object()) return list_->child(value_, shortened(list_->tree_->key(value_)));
+  return {*list_->tree_, value_, format_text("{}[{}]", list_->path_, index_), list_->name_, list_->next_};
 }
 
 Items::Iterator& Items::Iterator::operator++() {
@@ -87,10 +87,20 @@ bool Field::is_null() const { return kind() == JsonTree::Kind::null; }
 Field Field::operator[](std::string_view key) const { return child(tree_->find(value_, key), key); }
 
 Field Field::child(std::uint32_t value, std::string_view key) const {
-  return {*tree_, value, format_text("{}{}{}", path_, path_.empty() ? "" : ".", key), name_};
+  return {*tree_, value, format_text("{}{}{}", path_, path_.empty() ? "" : ".", key), name_, next_};
 }
 
 void Field::fail_member(std::string_view key, std::string_view what) const { child(value_, key).fail(what); }
+
+Field Field::need(std::string_view key) const {
+  if (!has(key)) fail_member(key, "is missing");
+  return (*this)[key];
+}
+
+Items Field::members() const {
+  if (!is_object()) fail("is " + shown() + ", not an object");
+  return Items(*this);
+}
 
 Items Field::items() const {
   if (kind() != JsonTree::Kind::list) fail("is " + shown() + ", not a list");
@@ -182,7 +192,7 @@ void Field::need_word(std::string_view word) const {
 }
 
 void Field::fail(std::string_view what) const {
-  throw Error(Exit::usage, format_text("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), kNext);
+  throw Error(Exit::usage, format_text("{}: {}{}{}", name_, path_, path_.empty() ? "" : ": ", what), next_);
 }
 
 void Field::fail_at(std::string_view path, std::string_view what) const { fail_member(path, what); }

@@ -37,8 +37,9 @@ class Items;
 /// A value and its path in the document. Every function below throws Error(usage) "name: path: what; next".
 class Field {
  public:
-  Field(const JsonTree& tree, std::uint32_t value, std::string path, std::string_view name)
-      : tree_(&tree), value_(value), path_(std::move(path)), name_(name) {}
+  Field(const JsonTree& tree, std::uint32_t value, std::string path, std::string_view name,
+        std::string_view next)
+      : tree_(&tree), value_(value), path_(std::move(path)), name_(name), next_(next) {}
 
   /// Checks that this is an object with these keys and no others.
   const Field& need_keys(const Keys& keys) const;
@@ -54,8 +55,13 @@ class Field {
   bool is_null() const;
   /// Returns a member. Precondition: has(key).
   Field operator[](std::string_view key) const;
-  /// Returns the elements of a list.
+  /// Returns a member. Fails if it is missing.
+  Field need(std::string_view key) const;
+  /// Return the elements of a list, or the members of an object.
   Items items() const;
+  Items members() const;
+  /// Returns the key of a member.
+  std::string_view key() const { return tree_->key(value_); }
 
   std::string text() const;
   bool boolean() const;
@@ -94,11 +100,12 @@ class Field {
   std::uint32_t value_;
   std::string path_;
   std::string_view name_;
+  std::string_view next_;
 
   friend class Items;
 };
 
-/// The elements of a list, made one by one: a list may have millions.
+/// The elements of a list or the members of an object, made one by one: a list may have millions.
 class Items {
  public:
   class Iterator {
@@ -127,18 +134,21 @@ class JsonDocument {
  public:
   /// Parses a text that is not trusted: UTF-8, and no more than JsonTree says. `name` is
   /// the file's, for messages, and must live as long as the fields. Throws Error(usage) "name: line 3, column
-  /// 5: ...", and `if_broken`, which says what to do if the text is not JSON.
+  /// 5: ...", and `if_broken`, which says what to do if the text is not JSON. `next` says what to do if a
+  /// field is wrong.
   JsonDocument(std::string_view text, std::string_view name,
-               std::string_view if_broken = "it was cut off or edited: copy it again, or make it again");
+               std::string_view if_broken = "it was cut off or edited: copy it again, or make it again",
+               std::string_view next = "correct this, or make the file again");
   JsonDocument(const JsonDocument&) = delete;
   JsonDocument& operator=(const JsonDocument&) = delete;
 
   /// Returns the whole document. The document must outlive its fields.
-  Field root() const { return {tree_, 0, "", name_}; }
+  Field root() const { return {tree_, 0, "", name_, next_}; }
 
  private:
   JsonTree tree_;
   std::string_view name_;
+  std::string_view next_;
 };
 
 extern template int Field::integer(int, int) const;

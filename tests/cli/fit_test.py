@@ -101,7 +101,7 @@ class Fit(CommandTest):
         self.assertEqual(self.fit("--model", "model", "--topology", TWO_SOCKETS)["job"]["params"], 30)
         (model / "model-00002-of-00002.safetensors").unlink()
         self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, "model-00002-of-00002.safetensors")
-        for text, words in (("{}", "no weight_map"), ('{"weight_map": {}}', "is empty"),
+        for text, words in (("{}", "weight_map: is missing"), ('{"weight_map": {}}', "is empty"),
                             ('{"weight_map": {"a": "../x"}}', "names no file")):
             index.write_text(text)
             self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, words)
@@ -128,7 +128,7 @@ class Fit(CommandTest):
         (model / "config.json").write_text('{"model_type": "mamba"}')
         self.assert_refused(self.run_tune(*fit), USAGE, '"mamba" is not one of llama, mistral')
         for content, words in ((b"", "has no header"), (struct.pack("<Q", 1 << 40) + b"{}", "cut off"),
-                               (struct.pack("<Q", 2) + b"[]", "lists no tensors"), (b"\xff" * 9, "cut off")):
+                               (struct.pack("<Q", 2) + b"[]", "not an object"), (b"\xff" * 9, "cut off")):
             with self.subTest(content=content[:12]):
                 (model / "model.safetensors").write_bytes(content)
                 self.assert_refused(self.run_tune(*fit), USAGE, "model.safetensors", words)

@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "fit/model_size.hpp"
-#include "plan/json_tree.hpp"
+#include "plan/json_fields.hpp"
 
 namespace zf {
 namespace {
@@ -16,65 +16,36 @@ namespace {
 /// A config.json. A number that is null counts as absent, as in transformers.
 class Config {
  public:
-  Config(std::string_view text, std::string_view name)
-      : tree_(text, name, "copy the model again, or give --params"), name_(name) {
-    if (tree_.kind(0) != JsonTree::Kind::object) fail("is no config of a model");
-  }
+  explicit Config(Field root) : root_(std::move(root)) {}
 
-  std::string type() const {
-    const auto value = member("model_type");
-    if (!value || tree_.kind(*value) != JsonTree::Kind::text) fail("has no model_type");
-    return std::string(tree_.text(*value));
-  }
+  bool has(std::string_view key) const { return root_.has(key) && !root_[key].is_null(); }
+  std::string type() const { return root_.need("model_type").text(); }
 
   std::uint64_t number(std::string_view key) const {
-    if (const auto value = maybe(key)) return *value;
-    fail(format_text("has no {}", key));
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 24;  // products of three are far from overflow
+    if (!has(key)) root_.fail_at(key, "is missing");
+    return root_[key].integer<std::uint64_t>(0, kMost);
   }
 
   std::uint64_t number(std::string_view key, std::uint64_t if_absent) const {
-    return maybe(key).value_or(if_absent);
+    return has(key) ? number(key) : if_absent;
   }
 
   /// Returns a number of layers. Each has tensors of its own, so there is a limit.
   std::uint64_t layers(std::string_view key, std::optional<std::uint64_t> if_absent = {}) const {
     constexpr std::uint64_t kMost = 10'000;
-    const std::uint64_t layers = if_absent ? number(key, *if_absent) : number(key);
-    if (layers > kMost) fail(format_text("{} is more than {}", key, kMost));
-    return layers;
+    if (if_absent && !has(key)) return *if_absent;
+    return root_.need(key).integer<std::uint64_t>(0, kMost);
   }
-
-  bool has(std::string_view key) const { return member(key).has_value(); }
 
   bool flag(std::string_view key, bool if_absent) const {
-    const auto value = member(key);
-    if (!value) return if_absent;
-    if (tree_.kind(*value) != JsonTree::Kind::boolean) fail(format_text("{} is neither true nor false", key));
-    return tree_.boolean(*value);
+    return has(key) ? root_[key].boolean() : if_absent;
   }
 
-  [[noreturn]] void fail(std::string_view what) const {
-    throw Error(Exit::usage, format_text("{}: {}", name_, what), "give --params");
-  }
+  [[noreturn]] void fail(std::string_view what) const { root_.fail(what); }
 
  private:
-  std::optional<std::uint32_t> member(std::string_view key) const {
-    const std::uint32_t value = tree_.find(0, key);
-    if (value == JsonTree::kNone || tree_.kind(value) == JsonTree::Kind::null) return std::nullopt;
-    return value;
-  }
-
-  std::optional<std::uint64_t> maybe(std::string_view key) const {
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 24;  // products of three are far from overflow
-    const auto value = member(key);
-    if (!value) return std::nullopt;
-    if (tree_.kind(*value) != JsonTree::Kind::natural || tree_.natural(*value) > kMost)
-      fail(format_text("{} is no whole number up to {}", key, kMost));
-    return tree_.natural(*value);
-  }
-
-  JsonTree tree_;
-  std::string_view name_;
+  Field root_;
 };
 
 /// Parameters of a model that are counted together: a layer, or what is in none.
@@ -208,14 +179,16 @@ std::string known_model_types() {
 
 bool config_is_quantized(std::string_view text) {
   try {
-    return Config(text, "").has("quantization_config");
+    const JsonDocument document(text, "");
+    return Config(document.root()).has("quantization_config");
   } catch (const Error&) {  // a config that is not needed
     return false;
   }
 }
 
 ModelSize model_of_config(std::string_view text, std::string_view name) {
-  const Config config(text, name);
+  const JsonDocument document(text, name, "copy the model again, or give --params", "give --params");
+  const Config config(document.root());
   if (config.has("quantization_config")) refuse_quantized(name, "it has a quantization_config");
   const std::string type = config.type();
   for (const auto& [known, reader] : kReaders) {

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "plan/json_tree.hpp"
+#include "plan/json_fields.hpp"
 
 namespace zf {
 namespace {
@@ -26,9 +26,7 @@ std::string layer_of(std::string_view name) {
   return "";
 }
 
-[[noreturn]] void refuse_header(std::string_view name, std::string_view what) {
-  throw Error(Exit::usage, format_text("{}: {}", name, what), "copy the model again, or give --params");
-}
+constexpr const char* kNext = "copy the model again, or give --params";
 
 /// Returns the last part of a name: "weight".
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
@@ -41,27 +39,27 @@ bool is_packed(std::string_view name) {
 }
 
 /// Returns true for a mask of attention that is kept as floating-point numbers, as GPT-2's is: [1, 1, n, n].
-bool is_mask(const JsonTree& tree, std::string_view name, std::uint32_t shape) {
-  if (!name.ends_with("attn.bias") && !name.ends_with("attention.bias")) return false;
-  std::vector<std::uint64_t> lengths;
-  for (std::uint32_t item = JsonTree::first(shape); item != tree.next(shape); item = tree.next(item))
-    lengths.push_back(tree.natural(item));
-  return lengths.size() == 4 && lengths[0] == 1 && lengths[1] == 1;
+bool is_mask(std::string_view name, const std::vector<std::uint64_t>& lengths) {
+  return (name.ends_with("attn.bias") || name.ends_with("attention.bias")) && lengths.size() == 4 &&
+         lengths[0] == 1 && lengths[1] == 1;
 }
 
 constexpr std::array<std::string_view, 15> kTypes{"F64",     "F32", "F16", "BF16", "F8_E4M3",
                                                   "F8_E5M2", "I64", "I32", "I16",  "I8",
                                                   "U64",     "U32", "U16", "U8",   "BOOL"};
 
-/// Returns the number of elements that a "shape" lists.
-std::uint64_t elements_of(const JsonTree& tree, std::uint32_t shape, std::string_view name) {
+/// Returns the lengths that a "shape" lists.
+std::vector<std::uint64_t> lengths_of(const Field& shape) {
+  std::vector<std::uint64_t> lengths;
+  for (const Field length : shape.items()) lengths.push_back(length.integer<std::uint64_t>(0));
+  return lengths;
+}
+
+std::uint64_t elements_of(const Field& tensor, const std::vector<std::uint64_t>& lengths) {
   std::uint64_t elements = 1;
-  for (std::uint32_t item = JsonTree::first(shape); item != tree.next(shape); item = tree.next(item)) {
-    if (tree.kind(item) != JsonTree::Kind::natural) refuse_header(name, "a shape has what is no number");
-    const std::uint64_t length = tree.natural(item);
-    if (length != 0 && elements > (std::uint64_t{1} << 50) / length) {
-      refuse_header(name, "a tensor is larger than any machine holds");
-    }
+  for (const std::uint64_t length : lengths) {
+    if (length != 0 && elements > (std::uint64_t{1} << 50) / length)
+      tensor.fail("is larger than any machine holds");
     elements *= length;
   }
   return elements;
@@ -102,46 +100,33 @@ ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors) {
 }
 
 std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::string_view name) {
-  const JsonTree tree(header, name, "copy the model again, or give --params");
-  if (tree.kind(0) != JsonTree::Kind::object) refuse_header(name, "its header lists no tensors");
+  const JsonDocument document(header, name, kNext, kNext);
   std::vector<ModelTensor> tensors;
-  for (std::uint32_t member = JsonTree::first(0); member != tree.next(0); member = tree.next(member)) {
-    if (tree.key(member) == "__metadata__") continue;
-    if (tree.kind(member) != JsonTree::Kind::object) refuse_header(name, "a tensor has no type and no shape");
-    const std::uint32_t shape = tree.find(member, "shape");
-    const std::uint32_t type = tree.find(member, "dtype");
-    if (shape == JsonTree::kNone || tree.kind(shape) != JsonTree::Kind::list || type == JsonTree::kNone ||
-        tree.kind(type) != JsonTree::Kind::text) {
-      refuse_header(name, format_text("the tensor {} has no type or no shape", shortened(tree.key(member))));
-    }
-    const std::uint64_t elements = elements_of(tree, shape, name);
-    if (std::find(kTypes.begin(), kTypes.end(), tree.text(type)) == kTypes.end()) {
-      refuse_header(name, format_text("the tensor {} has the type {}, which zf-tune does not know",
-                                      shortened(tree.key(member)), shortened(tree.text(type))));
-    }
-    const std::string_view key = tree.key(member);
-    const bool is_whole_number = tree.text(type).find('F') == std::string_view::npos;  // BOOL, too
+  for (const Field tensor : document.root().members()) {
+    const std::string_view key = tensor.key();
+    if (key == "__metadata__") continue;
+    const std::vector<std::uint64_t> lengths = lengths_of(tensor.need("shape"));
+    const std::uint64_t elements = elements_of(tensor, lengths);
+    const std::string type = tensor.need("dtype").text();
+    if (std::ranges::find(kTypes, type) == kTypes.end())
+      tensor.fail_at("dtype", format_text("is {}, which zf-tune does not know", shortened(type)));
+    const bool is_whole_number = type.find('F') == std::string::npos;  // BOOL, too
     if (is_whole_number && is_packed(key))
-      refuse_quantized(name, format_text("the tensor {} has the type {}", shortened(key), tree.text(type)));
-    if (is_whole_number || is_mask(tree, key, shape)) continue;  // a buffer, which is not trained
+      refuse_quantized(name, format_text("the tensor {} has the type {}", shortened(key), type));
+    if (is_whole_number || is_mask(key, lengths)) continue;  // a buffer, which is not trained
     tensors.push_back({std::string(key), elements});
   }
   return tensors;
 }
 
 std::vector<std::string> files_of_index(std::string_view text, std::string_view name) {
-  const JsonTree tree(text, name, "copy the model again, or give --params");
-  const std::uint32_t map =
-      tree.kind(0) == JsonTree::Kind::object ? tree.find(0, "weight_map") : JsonTree::kNone;
-  if (map == JsonTree::kNone || tree.kind(map) != JsonTree::Kind::object)
-    refuse_header(name, "it has no weight_map");
+  const JsonDocument document(text, name, kNext, kNext);
   std::set<std::string> files;
-  for (std::uint32_t member = JsonTree::first(map); member != tree.next(map); member = tree.next(member)) {
-    if (tree.kind(member) != JsonTree::Kind::text || tree.text(member).find('/') != std::string_view::npos)
-      refuse_header(name, format_text("the tensor {} names no file", shortened(tree.key(member))));
-    files.insert(std::string(tree.text(member)));
+  for (const Field file : document.root().need("weight_map").members()) {
+    if (file.text().find('/') != std::string::npos) file.fail("names no file");
+    files.insert(file.text());
   }
-  if (files.empty()) refuse_header(name, "its weight_map is empty");
+  if (files.empty()) document.root().fail_at("weight_map", "is empty");
   return {files.begin(), files.end()};
 }
 

@@ -74,17 +74,17 @@ TEST(ModelConfig, OtherTypesAndMissingNumbersAreRefusedInWords) {
   EXPECT_THAT(refusal_of(R"({"model_type": "mamba"})"),
               HasSubstr("\"mamba\" is not one of llama, mistral, qwen2"));
   EXPECT_THAT(refusal_of(R"({"model_type": "llama", "hidden_size": 8})"),
-              HasSubstr("has no intermediate_size"));
+              HasSubstr("intermediate_size: is missing"));
   EXPECT_THAT(refusal_of(R"({"model_type": "llama", "hidden_size": "8"})"),
-              HasSubstr("hidden_size is no whole"));
+              HasSubstr("hidden_size: is \"8\", not a whole number"));
   EXPECT_THAT(refusal_of(R"({"model_type": "llama", "hidden_size": 1e30})"),
-              HasSubstr("hidden_size is no whole"));
+              HasSubstr("hidden_size: is 1e+30, not a whole number"));
   EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_layer": 100000})"),
-              HasSubstr("n_layer is more than 10000"));
+              HasSubstr("n_layer: is 100000, not between 0 and 10000"));
   EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_embd": 16777216, "n_inner": 16777216})"),
               HasSubstr("larger than any machine holds"));
-  EXPECT_THAT(refusal_of("{}"), HasSubstr("has no model_type"));
-  EXPECT_THAT(refusal_of("[1]"), HasSubstr("is no config"));
+  EXPECT_THAT(refusal_of("{}"), HasSubstr("model_type: is missing"));
+  EXPECT_THAT(refusal_of("[1]"), HasSubstr("model_type: is missing"));
   EXPECT_THAT(refusal_of("nonsense"), HasSubstr("config.json"));
 }
 
