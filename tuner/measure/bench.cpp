@@ -11,7 +11,6 @@
 #include "compare/statistics.hpp"
 #include "engine/working_set.hpp"
 #include "measure/machine_meter.hpp"
-#include "measure/neighbours_json.hpp"
 #include "plan/json_fields.hpp"
 #include "text/table.hpp"
 #include "text/units.hpp"
@@ -184,7 +183,9 @@ std::string bench_json(const Bench& bench) {
                   {"isa", bench.isa},
                   {"state_format", name_of(bench.format)},
                   {"step_bytes_per_param", measured_step_bytes(bench.format)},
-                  {"neighbours", neighbours_json(bench.neighbours)}};
+                  {"neighbours", Object::array()}};
+  for (const Neighbour& one : bench.neighbours)
+    document["neighbours"].push_back({{"process", one.process}, {"pid", one.pid}, {"cpus", one.cpus}});
   if (bench.nominal && bench.nominal->bytes_per_s) {
     document["nominal_bytes_per_s"] = *bench.nominal->bytes_per_s;
   } else if (bench.nominal) {
