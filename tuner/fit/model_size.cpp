@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 15> kTypes{"F64",     "F32", "F16", "BF16
 /// Returns the lengths that a "shape" lists.
 std::vector<std::uint64_t> lengths_of(const Field& shape) {
   std::vector<std::uint64_t> lengths;
-  for (const Field length : shape.items()) lengths.push_back(length.integer<std::uint64_t>(0));
+  for (const Field& length : shape.items()) lengths.push_back(length.integer<std::uint64_t>(0));
   return lengths;
 }
 
@@ -102,7 +102,7 @@ ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors) {
 std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::string_view name) {
   const JsonDocument document(header, name, kNext, kNext);
   std::vector<ModelTensor> tensors;
-  for (const Field tensor : document.root().members()) {
+  for (const Field& tensor : document.root().members()) {
     const std::string_view key = tensor.key();
     if (key == "__metadata__") continue;
     const std::vector<std::uint64_t> lengths = lengths_of(tensor.need("shape"));
@@ -122,7 +122,7 @@ std::vector<ModelTensor> tensors_of_safetensors(std::string_view header, std::st
 std::vector<std::string> files_of_index(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name, kNext, kNext);
   std::set<std::string> files;
-  for (const Field file : document.root().need("weight_map").members()) {
+  for (const Field& file : document.root().need("weight_map").members()) {
     if (file.text().find('/') != std::string::npos) file.fail("names no file");
     files.insert(file.text());
   }
