@@ -75,18 +75,6 @@ class BenchRanks(zf_cli.CommandTest):
         self.assertIn("1M parameters", result.stdout)
         self.assertIn("slowest rank", result.stdout)
 
-    def test_the_nominal_bandwidth_is_a_figure_or_a_reason(self):
-        """Only root can read the figure, and many virtual machines have none."""
-        result = self.run_tune("bench", "--params", "1M", "--rounds", "1", "--ranks", "1")
-        self.assert_exit(result, DONE)
-        line = result.stdout.splitlines()[1]
-        if "  nominal\n" in result.stdout:
-            self.assertRegex(line, r"^nominal memory bandwidth: at most [0-9.]+ GB/s ")
-            self.assertEqual(len(re.findall(r"(?m)  (>= [0-9.]+|over 100) %(  disturbed)?$", result.stdout)), 2)
-        else:
-            self.assertRegex(line, "^nominal memory bandwidth: unknown, because /sys/firmware/dmi")
-        self.assertEqual("nominal_bytes_per_s" in self.bench("--ranks", "1"), "  nominal\n" in result.stdout)
-
     def test_what_else_runs_on_the_cpus_is_named(self):
         cpu = min(os.sched_getaffinity(0))
         busy = subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])

@@ -14,7 +14,6 @@
 #include "engine/working_set.hpp"
 #include "homes/homes.hpp"
 #include "inspect/activity.hpp"
-#include "machine/memory_modules.hpp"
 #include "measure/bench.hpp"
 #include "measure/working_set_size.hpp"
 #include "os/standard_streams.hpp"
@@ -30,9 +29,7 @@ CommandSpec bench_spec() {
       "bench", "bench [--threads LIST | --ranks LIST] [--params N] [--format text|json]",
       "Measures the production Adam step and a roofline loop with the same 4 reads and 3 writes per "
       "parameter, and prints the bandwidth of both. With --ranks, one process per rank updates its part of "
-      "the parameters, all at once, bound and unbound; the slowest rank counts. The table then also has the "
-      "share of the machine's nominal memory bandwidth, if its firmware tells it and root asks: at least so "
-      "much, because each memory module counts as if it had a channel of its own.",
+      "the parameters, all at once, bound and unbound; the slowest rank counts.",
       with_options_of_this_machine({
           {"threads", 't', "LIST",
            "pool sizes, one thread per core (default: 1, 2, 4, ... and all cores; e.g. 1,2)"},
@@ -147,7 +144,7 @@ Exit bench_run(const Arguments& arguments) {
   CpuSet cpus;
   for (const BenchRow& row : bench.rows) cpus |= row.cpus;
   bench.neighbours = neighbours_since(before, cpus);
-  if (of_ranks) bench.nominal = read_nominal_bandwidth(SysRoot());
+  bench.of_ranks = of_ranks;
   print_stdout(
       "{}", format == Format::json ? bench_json(bench) : bench_text(bench, terminal_columns(STDOUT_FILENO)));
   return exit_after_signal(interrupt.signal());

@@ -45,40 +45,21 @@ std::vector<RowSummary> summaries_of(const Bench& bench) {
     }
     const auto bytes = 1e9 * static_cast<double>(row.elements * measured_step_bytes(bench.format));
     const double ratio = median(ratios);
-    const double spread = relative_spread(bench.nominal ? steps : ratios);
+    const double spread = relative_spread(bench.of_ranks ? steps : ratios);
     summaries.push_back({&row, median(steps), bytes / median(steps), bytes / median(rooflines), ratio, spread,
                          is_disturbed(ratio, spread)});
   }
   return summaries;
 }
 
-std::string nominal_in_words(const NominalBandwidth& nominal) {
-  if (!nominal.bytes_per_s) return "unknown, because " + nominal.unknown_because;
-  return format_text(
-      "at most {:.2f} GB/s for the whole machine ({}), if every module has a channel of its own",
-      *nominal.bytes_per_s / 1e9, print_count(nominal.modules, "module"));
-}
-
-std::string share_in_words(double share) {
-  return share > 1 ? "over 100 %" : format_text(">= {:.1f} %", 100 * share);
-}
-
-std::string head_of(const Bench& bench, std::size_t width) {
-  const std::string params = print_quantity(bench.params);
-  const std::string bytes = print_bytes(bench.params * WorkingSet::bytes_per_element(bench.format));
-  if (!bench.nominal) {
-    return hanging(
-        "",
-        format_text("AdamW step (state {}, {} bytes per parameter) and roofline loop, {} "
-                    "parameters ({}), {} kernels",
-                    name_of(bench.format), measured_step_bytes(bench.format), params, bytes, bench.isa),
-        width);
-  }
-  return wrapped(
-      format_text("AdamW update (state {}) of {} parameters ({}), {} kernels, all ranks at once\n"
-                  "nominal memory bandwidth: {}\n",
-                  name_of(bench.format), params, bytes, bench.isa, nominal_in_words(*bench.nominal)),
-      width);
+std::string head_of(const Bench& bench) {
+  const std::string params =
+      format_text("{} parameters ({}), {} kernels", print_quantity(bench.params),
+                  print_bytes(bench.params * WorkingSet::bytes_per_element(bench.format)), bench.isa);
+  if (bench.of_ranks)
+    return format_text("AdamW update (state {}) of {}, all ranks at once", name_of(bench.format), params);
+  return format_text("AdamW step (state {}, {} bytes per parameter) and roofline loop, {}",
+                     name_of(bench.format), measured_step_bytes(bench.format), params);
 }
 
 }  // namespace
@@ -149,8 +130,7 @@ Bench run_bench(const BoundSplits& splits, std::uint64_t params, int rounds, Sta
 std::string bench_text(const Bench& bench, std::size_t width) {
   using enum Table::Align;
   using One = const RowSummary&;
-  const bool of_ranks = bench.nominal.has_value();
-  const auto nominal = of_ranks ? bench.nominal->bytes_per_s : std::nullopt;
+  const bool of_ranks = bench.of_ranks;
   const auto gigabytes = [](double bytes_per_s) { return format_text("{:.2f}", bytes_per_s / 1e9); };
   const auto spread = [](One one) { return format_text("{:.1f} %", 100 * one.spread); };
   const ColumnOf<RowSummary> columns[] = {
@@ -167,13 +147,11 @@ std::string bench_text(const Bench& bench, std::size_t width) {
       {{"ratio"}, [](One one) { return format_text("{:.3f}", one.ratio); }},
       {{"spread"}, spread, !of_ranks},
       {{"pairs"}, [](One one) { return std::to_string(one.row->samples.size()); }, !of_ranks},
-      {{"nominal"},
-       [&](One one) { return share_in_words(one.step_bytes_per_s / *nominal); },
-       nominal.has_value()},
       {{"", left}, [](One one) { return one.disturbed ? kDisturbedMark : ""; }},
   };
   const auto rows = summaries_of(bench);
-  const std::string text = head_of(bench, width) + "\n" + table_of<RowSummary>(columns, rows).print(width);
+  const std::string text =
+      hanging("", head_of(bench), width) + "\n" + table_of<RowSummary>(columns, rows).print(width);
   if (std::ranges::none_of(rows, &RowSummary::disturbed)) return text;
   return text + "\n" + disturbance_in_words(bench.neighbours, width);
 }
@@ -186,18 +164,13 @@ std::string bench_json(const Bench& bench) {
                   {"neighbours", Object::array()}};
   for (const Neighbour& one : bench.neighbours)
     document["neighbours"].push_back({{"process", one.process}, {"pid", one.pid}, {"cpus", one.cpus}});
-  if (bench.nominal && bench.nominal->bytes_per_s) {
-    document["nominal_bytes_per_s"] = *bench.nominal->bytes_per_s;
-  } else if (bench.nominal) {
-    document["nominal_unknown_because"] = bench.nominal->unknown_because;
-  }
-  Object& rows = document[bench.nominal ? "rows" : "pools"] = Object::array();
+  Object& rows = document[bench.of_ranks ? "rows" : "pools"] = Object::array();
   for (const RowSummary& summary : summaries_of(bench)) {
     const BenchRow& row = *summary.row;
     Object& shown = rows.emplace_back();
-    if (bench.nominal) shown = {{"ranks", row.ranks}, {"binding", row.binding}};
+    if (bench.of_ranks) shown = {{"ranks", row.ranks}, {"binding", row.binding}};
     shown["threads"] = row.threads;
-    if (bench.nominal) {
+    if (bench.of_ranks) {
       shown["params"] = row.elements;
       shown["step_ns_median"] = summary.step_ns;
       shown["step_spread"] = summary.spread;
@@ -207,13 +180,11 @@ std::string bench_json(const Bench& bench) {
     shown["step_bytes_per_s_median"] = summary.step_bytes_per_s;
     shown["roofline_bytes_per_s_median"] = summary.roofline_bytes_per_s;
     shown["ratio_median"] = summary.ratio;
-    if (!bench.nominal) shown["ratio_spread"] = summary.spread;
+    if (!bench.of_ranks) shown["ratio_spread"] = summary.spread;
     shown["disturbed"] = summary.disturbed;
     shown["samples"] = Object::array();
     for (const SplitSample& sample : row.samples)
       shown["samples"].push_back({{"step_ns", sample.step_ns}, {"roofline_ns", sample.roofline_ns}});
-    if (bench.nominal && bench.nominal->bytes_per_s)
-      shown["nominal_share"] = summary.step_bytes_per_s / *bench.nominal->bytes_per_s;
   }
   return print_json(document);
 }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "base/state_format.hpp"
 #include "homes/homes.hpp"
 #include "homes/split.hpp"
-#include "machine/memory_modules.hpp"
 #include "measure/disturbance.hpp"
 #include "plan/evidence.hpp"
 #include "text/table.hpp"
@@ -36,8 +34,7 @@ struct Bench {
   std::vector<BenchRow> rows;
   std::vector<Neighbour> neighbours = {};  ///< on the CPUs of the rows; run_bench() does not set them
   StateFormat format = StateFormat::fp32;  ///< of the step
-  /// Of the whole machine. The caller of run_bench() sets it if the rows are ranks; absent: they are pools.
-  std::optional<NominalBandwidth> nominal = {};
+  bool of_ranks = false;                   ///< the rows are ranks, not pools
 };
 
 /// The splits to measure, and what the binding of each is called.
@@ -61,10 +58,7 @@ Bench run_bench(const BoundSplits& splits, std::uint64_t params, int rounds, Sta
                 const std::function<bool()>& stop);
 
 /// Return the table for a page of so many columns, and the document of --format json with every sample. Times
-/// and bandwidths are medians. Of ranks, both have the share of the nominal bandwidth if that is known; else
-/// the table says why it is not. The nominal figure is an upper bound, so the share is a lower one. If it is
-/// above 100 %, the parameters fit in the caches, or the firmware does not tell the truth. Rows that are
-/// disturbed (disturbance.hpp) are marked in both.
+/// and bandwidths are medians. Rows that are disturbed (disturbance.hpp) are marked in both.
 std::string bench_text(const Bench& bench, std::size_t width = kUnlimitedWidth);
 std::string bench_json(const Bench& bench);
 

@@ -90,7 +90,7 @@ TEST(Disturbance, RanksAreMarkedToo) {
   row.elements = 1'000'000;
   row.samples = pairs_of({900'000, 1'800'000, 8'000'000});
   Bench bench{1'000'000, "avx2", {row}, {{"stress", 4711, 0.97}}};
-  bench.nominal.emplace();
+  bench.of_ranks = true;
   EXPECT_THAT(bench_text(bench), HasSubstr("  disturbed\n"));
   EXPECT_THAT(bench_text(bench), HasSubstr("stress (process 4711"));
   const json document = json::parse(bench_json(bench));
