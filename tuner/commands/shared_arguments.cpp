@@ -7,8 +7,6 @@
 #include "base/format.hpp"
 #include "base/text.hpp"
 #include "commands/terminal.hpp"
-#include "gpus/gpu_lists.hpp"
-#include "gpus/nvml.hpp"
 #include "os/standard_streams.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/plan_differences.hpp"
@@ -38,18 +36,6 @@ MachineSource source_for_planning(const Arguments& arguments) {
   MachineSource source = machine_source(arguments);
   source.with_device_nodes = !arguments.has("all-gpus");
   return source;
-}
-
-Machine read_machine_and_ask_nvml(const MachineSource& source) {
-  Machine machine = read_machine(source);
-  Topology& topology = machine.topology;
-  if (topology.is_this_machine) {
-    const Environment environment = Environment::of_this_process();
-    add_nvml_aliases(unresolved_uuids(environment, topology.gpus), topology.gpus);
-    if (std::string missing = keep_container_gpus(environment, topology.gpus); !missing.empty())
-      topology.missing.push_back(std::move(missing));
-  }
-  return machine;
 }
 
 std::filesystem::path named_or_default_plan(const Arguments& arguments) {

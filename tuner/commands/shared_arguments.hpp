@@ -35,11 +35,6 @@ MachineSource machine_source(const Arguments& arguments);
 /// nodes of GPUs. No rank may do so: a driver may answer one rank and not another.
 MachineSource source_for_planning(const Arguments& arguments);
 
-/// Reads a machine for a command that plans by the GPUs that the environment names. Asks NVML for the GPUs
-/// that nothing else identifies, which takes seconds. Leaves out GPUs that were not given to this container
-/// (gpu_lists.hpp).
-Machine read_machine_and_ask_nvml(const MachineSource& source);
-
 /// Returns the value of --plan, else the plan.json of the current directory. If there is none, throws
 /// Error(usage) that says how to make one.
 std::filesystem::path named_or_default_plan(const Arguments& arguments);

@@ -10,6 +10,8 @@
 #include "base/format.hpp"
 #include "gpus/device_nodes.hpp"
 #include "gpus/drivers.hpp"
+#include "gpus/gpu_lists.hpp"
+#include "gpus/nvml.hpp"
 #include "gpus/pci_gpus.hpp"
 #include "launchers/core_shortage.hpp"
 #include "machine/core_speeds.hpp"
@@ -131,6 +133,16 @@ Machine read_machine(const MachineSource& source) {
   machine.keeps_isolated = source.keep_isolated;
   if (!source.keep_isolated) leave_out_isolated(machine.allowed, machine.isolated);
   machine.allowed.more_cpus = how_to_get_cpus(environment, machine.allowed);
+  return machine;
+}
+
+Machine read_machine_and_ask_nvml(const MachineSource& source, const Environment& environment) {
+  Machine machine = read_machine(source);
+  Topology& topology = machine.topology;
+  if (!topology.is_this_machine) return machine;
+  add_nvml_aliases(unresolved_uuids(environment, topology.gpus), topology.gpus);
+  if (std::string missing = keep_container_gpus(environment, topology.gpus); !missing.empty())
+    topology.missing.push_back(std::move(missing));
   return machine;
 }
 

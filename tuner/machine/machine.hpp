@@ -9,6 +9,7 @@
 
 #include "base/id_set.hpp"
 #include "os/allowed.hpp"
+#include "os/environment.hpp"
 #include "os/isolated.hpp"
 #include "os/sysroot.hpp"
 #include "topology/topology.hpp"
@@ -47,6 +48,12 @@ AllowedInputs allowed_inputs_of(const Topology& topology);
 /// Throws Error(usage) if the source cannot be read or a list names what the machine does not have, and
 /// Error(infeasible) if no CPU is left.
 Machine read_machine(const MachineSource& source);
+
+/// Reads a machine to plan by the GPUs that the environment names. Asks NVML for the GPUs of this machine
+/// that nothing else identifies, which takes seconds. Leaves out GPUs that were not given to this container
+/// (gpu_lists.hpp).
+Machine read_machine_and_ask_nvml(const MachineSource& source,
+                                  const Environment& environment = Environment::of_this_process());
 
 /// Returns how many cores have a CPU that is allowed.
 std::size_t allowed_cores(const Machine& machine);

@@ -5,8 +5,6 @@
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "gpus/gpu_lists.hpp"
-#include "gpus/nvml.hpp"
 #include "launch/resolve_launch.hpp"
 #include "launchers/launcher.hpp"
 #include "os/affinity.hpp"
@@ -21,12 +19,6 @@ Environment without(const Environment& environment, const std::set<std::string>&
 }
 
 }  // namespace
-
-std::string in_words(const std::set<std::string>& gpus) {
-  std::string text;
-  for (const std::string& gpu : gpus) text += (text.empty() ? "" : ", ") + gpu;
-  return text;
-}
 
 void refuse(const std::string& why) { throw Error(Exit::infeasible, why); }
 
@@ -51,10 +43,7 @@ Machine read_with_gpus(const Environment& environment, std::optional<CpuSet> wit
   MachineSource source;
   source.within = std::move(within);
   source.with_device_nodes = true;
-  Machine machine = read_machine(source);
-  add_nvml_aliases(unresolved_uuids(environment, machine.topology.gpus), machine.topology.gpus);
-  keep_container_gpus(environment, machine.topology.gpus);
-  return machine;
+  return read_machine_and_ask_nvml(source, environment);
 }
 
 MachineSource source_of_files() {

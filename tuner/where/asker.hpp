@@ -25,8 +25,6 @@ struct Asker {
 /// Throws Error(infeasible).
 [[noreturn]] void refuse(const std::string& why);
 
-std::string in_words(const std::set<std::string>& gpus);
-
 /// Returns the variables without the lists of visible GPUs.
 Environment without_lists(const Environment& environment);
 

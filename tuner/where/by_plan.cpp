@@ -43,13 +43,13 @@ void need_no_other_gpu(const Asker& asker, const std::string& path, const Plan& 
     refuse(
         format_text("the only rank of {} has GPU {}, and this process has {}: give rank=, or make a plan for "
                     "all GPUs",
-                    path, in_words(of_rank), in_words(mine)));
+                    path, join_text(of_rank, ", "), join_text(mine, ", ")));
   }
   if (of_rank.empty() && asker.machine.topology.gpus.size() > mine.size()) {
     refuse(
         format_text("the only rank of {} has no GPU, this process has {}, and others may have the others of "
                     "this node: give rank=, or make a plan for all GPUs",
-                    path, in_words(mine)));
+                    path, join_text(mine, ", ")));
   }
 }
 
@@ -75,7 +75,7 @@ std::optional<int> rank_of_own_gpu(const Asker& asker, const std::string& path, 
     refuse(format_text(
         "{} is for {} with GPU {}, and this job has {}, so others may have the others: give rank= "
         "and ranks= as the plan has them, or make a plan for these",
-        path, print_count(ranks, "rank"), in_words(of_plan), in_words(mine)));
+        path, print_count(ranks, "rank"), join_text(of_plan, ", "), join_text(mine, ", ")));
   }
   return std::nullopt;
 }

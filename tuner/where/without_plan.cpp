@@ -49,7 +49,7 @@ Where by_number(const Asker& asker, const std::string& note = "") {
 /// Takes the homes that GPUs have in a plan for all: for the ranks that share them, or for this process.
 Where by_part(const Asker& asker, const ProcessGpus& gpus, const Plan& plan) {
   const std::set<std::string> mine(gpus.pci.begin(), gpus.pci.end());  // MIG instances may be of one
-  const std::string named = format_text("GPU{} {}", mine.size() == 1 ? "" : "s", in_words(mine));
+  const std::string named = format_text("GPU{} {}", mine.size() == 1 ? "" : "s", join_text(mine, ", "));
   const auto rank = gpus.are_shared ? asker.request.rank : 0;
   const auto ranks = gpus.are_shared ? asker.request.ranks : 1;
   CpuSet part;
