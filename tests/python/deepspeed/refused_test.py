@@ -162,6 +162,16 @@ class Refused(unittest.TestCase):
         with unittest.mock.patch.dict("os.environ", ZF_KEEP="ours"), self.assertRaisesRegex(ZfError, "keep='ours'"):
             zf_runtime.deepspeed.install("late")
 
+    def test_an_option_that_it_does_not_have_is_refused_at_once(self):
+        """And not by the first engine. What the call before has installed stays."""
+        undo = unittest.mock.Mock()
+        with unittest.mock.patch.object(zf_runtime.deepspeed, "_undo", [undo]):
+            for options in ({"moed": "exact"}, {"groups": []}, {"spin_us": 5, "keeps": 5}):
+                said = f"^install.. has no option {[*options][-1]!r}; it has mode, .*keep, .*spin"
+                with self.subTest(options), self.assertRaisesRegex(TypeError, said):
+                    zf_runtime.deepspeed.install(**options)
+        undo.assert_not_called()
+
     def test_partitions_that_cannot_be_kept_are_refused_in_all_ranks(self):
         on_nvme = {"fp32_partitioned_groups_flat": [torch.zeros(8)], "fp16_partitioned_groups_flat": [None]}
         needed = {"parallel_partitioned_bit16_groups": [], "real_dp_process_group": [], "round_robin_bit16_groups": [],

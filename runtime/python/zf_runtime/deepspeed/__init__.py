@@ -19,12 +19,14 @@ and why. docs/deepspeed.md has the table of what to use when.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from typing import Any
 
 from ..errors import ZfError
 from ..native import planned
 from ..native.environment import switched_off
+from ..native.runtime import OPTIONS
 
 __all__ = ["install", "uninstall"]
 
@@ -59,6 +61,8 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     A second call replaces the settings of the first. Does nothing if ZF_TUNE is off, 0, no or false in the environment.
     Raises ZfError if DeepSpeed cannot be imported."""
     _check_settings(mode, state, speculate)
+    for name in (each for each in runtime_options if each not in OPTIONS):
+        raise TypeError(f"install() has no option {name!r}; it has {', '.join([*_named_settings(), *OPTIONS])}")
     uninstall()
     _let_engines_have_kept()
     if switched_off():
@@ -107,6 +111,10 @@ def _check_settings(mode: str, state: str | None, speculate: bool) -> None:
         raise ValueError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _MODES))}")
     if speculate and mode != "exact":
         raise ValueError(f"speculate=True needs mode \"exact\", and mode is {mode!r}")
+
+
+def _named_settings() -> list[str]:
+    return [name for name in inspect.signature(install).parameters if name != "runtime_options"]
 
 
 def _not_where_expected(missing: str, keep: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import time
 from array import array
@@ -361,6 +362,10 @@ class Runtime(Handle):
         except ZfTimeout:
             return False
         return True
+
+
+#: What Runtime can be told besides its plan, its groups and a name to keep them under.
+OPTIONS = [name for name in inspect.signature(Runtime).parameters if name not in ("plan", "rank", "groups", "keep")]
 
 
 def _ask(call: Callable[[int], int], timeout: float | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 import mmap
 import os
 import warnings
@@ -16,7 +15,7 @@ from ...errors import ZfError
 from ...native import abi
 from ...native.cuda import HostRegistration
 from ...native.group import STATE_FORMATS, Group, piece_bytes
-from ...native.runtime import Runtime
+from ...native.runtime import OPTIONS, Runtime
 from ...native.scalars import Scalars
 from ..tensors import formats, others
 from ..tensors.eligibility import layout, local_of
@@ -393,9 +392,8 @@ def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank
         for name in ("keep_s", "note_bytes"):
             if name in given:
                 raise TypeError(f"runtime_options has {name!r}, which needs keep= of AdamW")
-    options = [name for name in inspect.signature(Runtime).parameters if name not in ("plan", "rank", "keep", "groups")]
-    for name in (each for each in given if each not in options):
-        raise TypeError(f"runtime_options has {name!r}, which is none of the options: {', '.join(options)}")
+    for name in (each for each in given if each not in OPTIONS):
+        raise TypeError(f"runtime_options has {name!r}, which is none of the options: {', '.join(OPTIONS)}")
     return {**given, "plan": plan, "rank": rank, **({} if keep is None else {"keep": keep})}
 
 
