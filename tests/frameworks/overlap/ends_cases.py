@@ -121,8 +121,6 @@ class Ends(case.AdamWTest):
             optimizer.close()
             other.close()
             self.assertTrue(torch.equal(parameters_of(model), parameters_of(whole)))
-            with self.assertRaisesRegex(ZfError, "amsgrad"):
-                optimizer.add_param_group({"params": model[2].parameters(), "amsgrad": True})
 
     def test_options_are_given_once(self):
         for name, place in (("plan", "argument"), ("rank", "argument"), ("groups", "param_group")):
@@ -168,6 +166,15 @@ class Ends(case.AdamWTest):
                 optimizer.runtime.stats()
             optimizer.state.clear()  # it had the memory
             self.assertEqual(support.mapped_arenas(), maps)
+
+    def test_no_group_is_added_to_an_optimizer_that_is_closed(self):
+        """Also not to one without a process."""
+        in_place = [zf_runtime.AdamW(make_model().parameters(), overlap=mode) for mode in ("off", "backward")]
+        for optimizer in (*(self.ours(make_model().parameters(), mode) for mode in case.MODES), *in_place):
+            optimizer.close()
+            with self.subTest(optimizer.overlap), self.assertRaisesRegex(ZfError, "the optimizer is closed"):
+                optimizer.add_param_group({"params": make_model().parameters()})
+            self.assertEqual(len(optimizer.param_groups), 1)
 
     def test_closing_finishes_the_step_that_is_under_way(self):
         for mode in case.MODES:

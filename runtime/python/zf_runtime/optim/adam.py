@@ -83,7 +83,8 @@ class _OnHost(Clips):
         return loss
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a param_group, as in torch. Raises ZfError if the engine cannot step one of its parameters."""
+        """Adds a param_group, as in torch. Raises ZfError if the optimizer is closed, or if the engine cannot step a
+        parameter of it."""
         super().add_param_group(param_group)
         try:
             self._engine.check_group(self.param_groups[-1])

@@ -110,6 +110,7 @@ class InPlaceEngine:
         return bool(group.get("decoupled_weight_decay", self._decoupled))
 
     def check_group(self, group: dict[str, Any]) -> None:
+        self.check_open()
         for param in group["params"]:
             refuse_device(param)
 

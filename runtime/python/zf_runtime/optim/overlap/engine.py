@@ -495,7 +495,7 @@ class OverlapEngine(Stated):
         pass
 
     def check_group(self, group: dict[str, Any]) -> None:
-        if self.opened is not None:
+        if self.opened is not None or self._is_closed:
             self._require()
         refuse_settings(group)
         for param in group["params"]:
