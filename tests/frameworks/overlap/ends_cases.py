@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import threading
+import time
 import traceback
 import unittest.mock
 import warnings
@@ -15,7 +16,7 @@ import torch
 import zf_runtime
 from case import support
 from models import make_model, parameters_of, train
-from zf_runtime import ZfError, ZfPlanError, ZfWorkerDied
+from zf_runtime import ZfError, ZfPlanError, ZfTimeout, ZfWorkerDied
 
 REFUSED = ("amsgrad", "capturable", "differentiable")
 
@@ -175,6 +176,29 @@ class Ends(case.AdamWTest):
             with self.subTest(optimizer.overlap), self.assertRaisesRegex(ZfError, "the optimizer is closed"):
                 optimizer.add_param_group({"params": make_model().parameters()})
             self.assertEqual(len(optimizer.param_groups), 1)
+
+    def test_closing_ends_a_process_that_stands_still(self):
+        """Also where the garbage collector closes. The step is lost."""
+        for mode, by_hand in (("late", True), ("late", False), ("exact", True), ("exact", False)):
+            with self.subTest(mode, by_hand=by_hand):
+                model = make_model()
+                optimizer = case.with_process(model.parameters(), mode, runtime_options={"close_timeout": 0.5})
+                train(model, optimizer, 1)
+                optimizer.synchronize()
+                before, pid = parameters_of(model), optimizer.runtime.stats().worker_pid
+                model(torch.ones(1, 10)).sum().backward()
+                os.kill(pid, signal.SIGSTOP)
+                optimizer.step()
+                going_on = threading.Timer(30, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
+                going_on.start()
+                began = time.monotonic()
+                if by_hand:
+                    self.assertRaises(ZfTimeout, optimizer.close)
+                del optimizer
+                going_on.cancel()
+                self.assertLess(time.monotonic() - began, 20)
+                self.assertFalse(support.process_exists(pid))
+                self.assertTrue(torch.equal(parameters_of(model), before))
 
     def test_closing_finishes_the_step_that_is_under_way(self):
         for mode in case.MODES:

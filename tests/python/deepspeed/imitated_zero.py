@@ -107,14 +107,14 @@ class ZeroJob:
 
     scale = SCALE
 
-    def __init__(self, mode, sizes):
+    def __init__(self, mode, sizes, **options):
         generator = torch.Generator().manual_seed(2)
         self.random = lambda size: torch.randn(size, generator=generator)
         self.params = [self.random(size) for size in sizes]
         self.mode = mode
         self.optimizer = CpuAdam(self.params)
         self.arena = arena.FlatArena([arena.Partition(param, torch.bfloat16) for param in self.params], mode,
-                                      {"plan": support.plan()})
+                                      {"plan": support.plan(), **options})
         self.wanted = [[Reference(param.numpy())] for param in self.params]
         self.counts = [0] * len(sizes)
         self.was_interrupted = False  # the counts of partitions may have parted, too
@@ -214,7 +214,7 @@ def stand_in_for_deepspeed(test):
                                          "deepspeed.accelerator": ACCELERATOR}))
 
 
-def make_job(test, mode, sizes=(48, 160)):
-    job = (ZenFlowJob if mode == "zenflow" else ZeroJob)(mode, sizes)
+def make_job(test, mode, sizes=(48, 160), **options):
+    job = (ZenFlowJob if mode == "zenflow" else ZeroJob)(mode, sizes, **options)
     test.addCleanup(job.arena.close)
     return job

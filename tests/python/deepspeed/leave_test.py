@@ -1,8 +1,12 @@
-"""A fork beside stage 3 in mode exact gives no alarm where no step is under way. Costs 2 s."""
+"""Stage 3 in mode exact: a fork gives no alarm where no step is under way, and an engine whose process stands still can
+be destroyed. Costs 4 s."""
 
 import contextlib
 import io
 import os
+import signal
+import threading
+import time
 import unittest
 import unittest.mock
 
@@ -11,8 +15,9 @@ import support
 support.need("torch")
 support.need("numpy")
 from imitated_zero import make_job, stand_in_for_deepspeed  # noqa: E402
-from zf_runtime import ZfWorkerDied  # noqa: E402
-from zf_runtime.deepspeed import exact_stage_3  # noqa: E402
+from zf_runtime import ZfTimeout, ZfWorkerDied  # noqa: E402
+from zf_runtime.deepspeed import closing, exact_stage_3  # noqa: E402
+from zf_runtime.optim.overlap import follower  # noqa: E402
 
 
 class Leave(unittest.TestCase):
@@ -45,6 +50,26 @@ class Leave(unittest.TestCase):
         self.assertIn("a forked child has old weights: their step has failed (it has died)", self.said_by_a_fork())
         self.job.arena.close()
         self.assertEqual(self.said_by_a_fork(), "")
+
+    def test_destroy_ends_a_process_that_stands_still(self):
+        """The step is lost."""
+        job = make_job(self, "exact", close_timeout=0.5)
+        unpublished = exact_stage_3.Unpublished(job.arena, [], [])
+        job.zero.destroy = lambda: unpublished.leave(follower.END_WAITS)
+        closing.close_with(job.zero, job.arena)
+        pid = job.arena.runtime.stats().worker_pid
+        job.backward()
+        os.kill(pid, signal.SIGSTOP)
+        job.step()
+        going_on = threading.Timer(30, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
+        going_on.start()
+        began, said = time.monotonic(), io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(ZfTimeout):
+            job.zero.destroy()
+        going_on.cancel()
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertIn(follower.END_WAITS, said.getvalue())
+        self.assertFalse(support.process_exists(pid))
 
 
 if __name__ == "__main__":

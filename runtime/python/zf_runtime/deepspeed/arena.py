@@ -408,6 +408,7 @@ class FlatArena:
         if self.runtime.forked:  # process and memory are the parent's
             self.runtime.close()
             return
+        self.runtime.end_waits()
         try:
             with contextlib.suppress(ZfWorkerDied):  # runtime.close() reports it
                 self.wait()

@@ -36,6 +36,7 @@ def close_with(zero: Any, arena: FlatArena) -> None:
 
     @functools.wraps(destroy)
     def destroy_and_close(*args: Any, **keywords: Any) -> Any:
+        arena.runtime.end_waits()
         try:
             return destroy(*args, **keywords)
         finally:
@@ -89,6 +90,7 @@ def _end_collected(runtime: Any, registration: Any, threads: Sequence[Any]) -> N
 
     def end() -> None:
         pid = runtime.stats().worker_pid
+        runtime.end_waits()
         for thread in threads:
             with contextlib.suppress(ZfError):
                 thread.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import os
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _PIECE_MS = 100  # signals do not end zf_wait: between two pieces Python handles Ctrl-C
 _YEAR_S = 365 * 24 * 60 * 60
+_CLOSE_TIMEOUT_S = 10.0  # the library's default
 
 
 class Norm(NamedTuple):
@@ -88,6 +90,8 @@ class Runtime(Handle):
         described = (abi.Group * len(groups))(*(group.as_abi() for group in groups))
         self._groups = list(groups)
         self._note_bytes = note_bytes
+        self._close_timeout = _CLOSE_TIMEOUT_S if close_timeout is None else close_timeout
+        self._standstill: tuple[float, float] | None = None  # what the process had computed, and when: see end_waits()
         super().__init__(options, described)
 
     def __enter__(self) -> Runtime:
@@ -101,6 +105,21 @@ class Runtime(Handle):
         except Exception:
             if kind is None:
                 raise  # else the first exception is the one to read
+
+    def end_waits(self) -> None:
+        """Is called before close(), while threads may still wait. From now on a wait raises ZfTimeout when the process
+        has computed nothing for close_timeout, as one that is stopped. A long step is waited for."""
+        self._standstill = (-1.0, 0.0)
+
+    def _refuse_standstill(self) -> None:
+        if self._standstill is None:
+            return
+        computed, now = _computed_s(self.stats().worker_pid), time.monotonic()
+        if computed != self._standstill[0]:
+            self._standstill = (computed, now)
+        elif now - self._standstill[1] > self._close_timeout:
+            raise ZfTimeout(f"the optimizer process has computed nothing for {self._close_timeout:g} s, and is killed: "
+                            "it is stopped, or has no CPU", "ZF_TIMEOUT")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -259,7 +278,7 @@ class Runtime(Handle):
         ZfWorkerDied if the optimizer is dead and max_restarts are used up. Other Python threads run meanwhile, and
         Ctrl-C works."""
         ticket = _number("ticket", ticket)
-        if not _ask(lambda ms: self._library.zf_wait(self._open_pointer, ticket, ms), timeout):
+        if not self._ask(lambda ms: self._library.zf_wait(self._open_pointer, ticket, ms), timeout):
             raise ZfTimeout(f"submission {ticket or 'all'} is not done after {timeout} s; the optimizer lives",
                             "ZF_TIMEOUT")
 
@@ -276,8 +295,8 @@ class Runtime(Handle):
         """
         group, at_least, ticket = self._index(group), _number("at_least", at_least), _number("ticket", ticket)
         elements = ctypes.c_uint64()
-        _ask(lambda ms: self._library.zf_progress(self._open_pointer, ticket, group, at_least, ms,
-                                              ctypes.byref(elements)), timeout)
+        self._ask(lambda ms: self._library.zf_progress(self._open_pointer, ticket, group, at_least, ms,
+                                                   ctypes.byref(elements)), timeout)
         return elements.value
 
     def norm(self, group: int, buffer: int = 0) -> Norm:
@@ -329,7 +348,7 @@ class Runtime(Handle):
     def export_wait(self, timeout: float | None = None) -> None:
         """Waits until the file of export_begin() is there. timeout: in seconds; None: as long as it takes. Raises
         ZfTimeout if it is not there yet, and once what the export has failed with; the old file is then untouched."""
-        if not _ask(lambda ms: self._library.zf_export_wait(self._open_pointer, ms), timeout):
+        if not self._ask(lambda ms: self._library.zf_export_wait(self._open_pointer, ms), timeout):
             raise ZfTimeout(f"the export is not done after {timeout} s", "ZF_TIMEOUT")
 
     def save_begin(self) -> None:
@@ -339,7 +358,7 @@ class Runtime(Handle):
 
     def save_wait(self, timeout: float | None = None) -> None:
         """Waits until that copy is made, as export_wait() does."""
-        if not _ask(lambda ms: self._library.zf_save_wait(self._any_pointer(), ms), timeout):
+        if not self._ask(lambda ms: self._library.zf_save_wait(self._any_pointer(), ms), timeout):
             raise ZfTimeout(f"the state is not copied after {timeout} s", "ZF_TIMEOUT")
 
     def saved(self, group: int, kind: int) -> tuple[torch.Tensor, Any]:
@@ -363,22 +382,29 @@ class Runtime(Handle):
             return False
         return True
 
+    def _ask(self, call: Callable[[int], int], timeout: float | None) -> bool:
+        """Repeats call(milliseconds) while it returns ZF_TIMEOUT. Returns False after `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
+            status = call(min(left_ms, _PIECE_MS))
+            if status != abi.TIMEOUT:
+                check(status)
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            self._refuse_standstill()
+
 
 #: What Runtime can be told besides its plan, its groups and a name to keep them under.
 OPTIONS = [name for name in inspect.signature(Runtime).parameters if name not in ("plan", "rank", "groups", "keep")]
 
 
-def _ask(call: Callable[[int], int], timeout: float | None) -> bool:
-    """Repeats call(milliseconds) while it returns ZF_TIMEOUT. Returns False after `timeout` seconds."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while True:
-        left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
-        status = call(min(left_ms, _PIECE_MS))
-        if status != abi.TIMEOUT:
-            check(status)
-            return True
-        if deadline is not None and time.monotonic() >= deadline:
-            return False
+def _computed_s(pid: int) -> float:
+    """Returns how long a process has computed; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        return time.clock_gettime(~pid << 3 | 2)  # its CPU clock: see clock_getcpuclockid(3)
+    return 0.0
 
 
 def _words(name: str, values: Sequence[int], checked: Callable[[int], int] | None = None) -> Any:

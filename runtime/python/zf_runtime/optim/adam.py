@@ -340,8 +340,9 @@ class AdamW(_OnHost, torch.optim.AdamW):
         """Finishes the step that is under way, gives the parameters its values, and ends the process, if there is one.
         The second call does nothing.
 
-        Raises ZfWorkerDied if the process had died; the parameters then keep the last values that they got. In a forked
-        child the process and the step belong to the parent and are left alone."""
+        Raises ZfWorkerDied if the process had died, and ZfTimeout if it stands still, as one that is stopped: it is
+        killed after at most twice runtime_options["close_timeout"] seconds (10). The parameters then keep the last
+        values that they got. In a forked child the process and the step belong to the parent and are left alone."""
         optimizer = self._itself()
         save, optimizer._save = optimizer._save, None
         try:

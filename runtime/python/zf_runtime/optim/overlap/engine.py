@@ -15,7 +15,7 @@ from typing import Any, Callable
 import torch
 from torch.optim.optimizer import _global_optimizer_post_hooks
 
-from ...errors import ZfError, ZfWorkerDied
+from ...errors import ZfError, ZfTimeout, ZfWorkerDied
 from ...native.runtime import Runtime
 from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
@@ -521,8 +521,9 @@ class OverlapEngine(Stated):
             self._order = None
 
     def _close(self, live: Opened) -> None:
+        live.arena.runtime.end_waits()
         try:
-            with contextlib.suppress(ZfWorkerDied):  # Live.close() reports it below
+            with contextlib.suppress(ZfWorkerDied, ZfTimeout):  # Opened.close() reports it below
                 _warn_of_lost(live.overlap.finish())
         finally:
             for param, low in live.close().items():

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...errors import ZfError, ZfWorkerDied
+from ...errors import ZfError, ZfTimeout, ZfWorkerDied
 from ..tensors import clipping
 from ..tensors.eligibility import is_sharded, local_of
 from ..tensors.streams import Device, device_of
@@ -81,11 +81,12 @@ class Opened:
     def close(self, keeps: bool = True) -> dict[torch.Tensor, torch.Tensor]:
         """Ends thread, process and arena, after the step that is under way. See Arena.release(). Raises what
         Runtime.close() raises."""
+        self.arena.runtime.end_waits()
         try:
             self.overlap.publish()
             self.overlap.follower.end()
             if self.speculation is not None:
-                with contextlib.suppress(ZfWorkerDied):  # Runtime.close() raises it
+                with contextlib.suppress(ZfWorkerDied, ZfTimeout):  # Runtime.close() raises it
                     self.speculation.end()
             self.gradients.close()
             return self.arena.release(keeps)
