@@ -17,11 +17,11 @@ from ..errors import ZfBusy, ZfError
 from ..native import planned, whole_file
 from . import around_step
 from .clips import Clips
-from .engine import Engine
 from .in_place.engine import InPlaceEngine
 from .overlap.kept import Kept, keep_name
 from .saving import Save, Staging, absolute, released_on_failure, stager_of
 from .tensors import clipping, formats
+from .tensors.engine import Engine
 
 if TYPE_CHECKING:
     from ..native.runtime import Runtime
@@ -258,18 +258,19 @@ class AdamW(_OnHost, torch.optim.AdamW):
     def kept(self) -> Kept | None:
         """What was found of a program that had ended, with keep=: how many steps it had done, and its note. None: the
         optimizer began anew. It stays as it was when the optimizer was made."""
-        return getattr(self._engine, "kept", None)
+        kept: Kept | None = self._engine.kept
+        return kept
 
     @property
     def note(self) -> bytes:
         """What the program needs besides to go on after the next step, such as its place in the data; with keep=. It
         counts together with that step, and `kept` has it then. At most runtime_options["note_bytes"] bytes (65,536).
         Set it before each step()."""
-        return getattr(self._engine, "note", b"")
+        return self._engine.note
 
     @note.setter
     def note(self, note: bytes) -> None:
-        room = getattr(self._engine, "note_bytes", 0)
+        room = self._engine.note_bytes
         try:
             note = bytes(memoryview(note))
         except TypeError:
@@ -277,7 +278,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
         if len(note) > room:
             raise ZfError(f"the note has {len(note)} bytes, and there is room for {room}: "
                           + ("raise note_bytes of runtime_options=" if room else "it needs keep="))
-        self._engine.note = note  # type: ignore[attr-defined]
+        self._engine.note = note
 
     @property
     def memory_note(self) -> str:

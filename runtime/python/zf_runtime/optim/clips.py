@@ -9,8 +9,8 @@ from typing import Any, Callable
 import torch
 
 from ..errors import ZfError
-from .engine import Engine
 from .tensors import clipping
+from .tensors.engine import Engine
 
 
 class Clips(torch.optim.Optimizer):

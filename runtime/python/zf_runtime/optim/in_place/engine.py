@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,44 +13,24 @@ from ...native import local_calls
 from ...native.scalars import scalars
 from ..tensors import clipping, formats, others
 from ..tensors.eligibility import refuse_device
+from ..tensors.engine import Engine
 from . import torch_fallback
 from .parts import Parts
 from .tensor_list import Roster, TensorList
 
-if TYPE_CHECKING:
-    from ...native.runtime import Runtime
-
 MOMENTS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "master")
 
 
-class InPlaceEngine:
+class InPlaceEngine(Engine):
     """Steps in place. It keeps where everything was at the last step."""
-
-    memory_note = ""
 
     def __init__(self, optimizer: torch.optim.Optimizer, decoupled: bool):
         """decoupled: how weight decay acts in a param_group that does not say it."""
-        self._reference = weakref.ref(optimizer)
+        super().__init__(optimizer)
         self._decoupled = decoupled
         self._list = TensorList()
         self._said: set[str] = set()
-        self._is_closed = False
         self._given: dict[str, Any] = {}
-
-    @property
-    def _optimizer(self) -> torch.optim.Optimizer:
-        return self._reference()
-
-    @property
-    def runtime(self) -> Runtime:
-        raise ZfError("the step is in place: there is no optimizer process and no runtime")
-
-    def open(self) -> None:
-        pass
-
-    def check_open(self) -> None:
-        if self._is_closed:
-            raise ZfError("the optimizer is closed")
 
     def step(self, limit: float | None, scale: float) -> float | None:
         norm = None
@@ -114,21 +93,6 @@ class InPlaceEngine:
         for param in group["params"]:
             refuse_device(param)
 
-    def synchronize(self) -> None:
-        pass
-
-    def settle(self) -> None:
-        pass
-
-    def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        return state_dict
-
-    def copied(self, state: dict[str, Any]) -> dict[str, Any]:
-        return state
-
-    def begin_load(self) -> None:
-        pass
-
     def take(self, optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
         self._given = state_dict
 
@@ -142,9 +106,6 @@ class InPlaceEngine:
 
     def end_load(self) -> None:
         self._given = {}
-
-    def drop_gradients(self) -> None:
-        pass
 
     def _keep_precision(self, given: dict[str, Any]) -> None:
         """Replaces what torch has cast to the type of a 16-bit parameter by what it was cast from."""
@@ -165,12 +126,3 @@ class InPlaceEngine:
         if line not in self._said:
             self._said.add(line)
             warnings.warn(line, stacklevel=8)  # past the wrappers of torch around step()
-
-    def hold(self) -> None:
-        return None
-
-    def timeline(self) -> list[Any]:
-        return []
-
-    def close(self) -> None:
-        self._is_closed = True

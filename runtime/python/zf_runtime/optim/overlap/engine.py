@@ -26,7 +26,6 @@ from .arena import Arena, Place, first_numbers
 from .gates import Order
 from .gradients import Copied
 from .held import Held
-from .kept import Kept
 from .opened import Opened, Wanted, end, unhook
 from .reads import Reads, are_seen
 from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
@@ -52,7 +51,7 @@ class OverlapEngine(Stated):
     def __init__(self, optimizer: Any, mode: str, options: dict[str, Any], *, wants_norm: bool, speculates: bool):
         """options: keywords of Runtime. wants_norm: gradients are copied with their norms, from the first one on.
         speculates: in mode exact steps begin in backward."""
-        self._reference = weakref.ref(optimizer)
+        super().__init__(optimizer)
         self._options = options
         self._mode = mode
         self.opened: Opened | None = None
@@ -69,14 +68,7 @@ class OverlapEngine(Stated):
         self._wants_norm, self._speculates = wants_norm, speculates
         self._was_asked = False  # for the norm, since the last step
         self._said: set[str] = set()
-        self._is_closed = False
-        self.kept: Kept | None = None  # see AdamW.kept, ...
-        self.note = b""  # ... and AdamW.note
         self._is_on_gpu = False
-
-    @property
-    def _optimizer(self) -> Any:
-        return self._reference()
 
     # ---- the arena ----
 
@@ -172,11 +164,11 @@ class OverlapEngine(Stated):
         return self._require().arena.runtime
 
     @property
-    def note_bytes(self) -> int:
+    def note_bytes(self) -> int:  # type: ignore[override]
         return self._require().arena.steps.note_bytes
 
     @property
-    def memory_note(self) -> str:
+    def memory_note(self) -> str:  # type: ignore[override]
         return self._require().arena.memory_note
 
     # ---- what training calls ----
@@ -490,9 +482,6 @@ class OverlapEngine(Stated):
         if self._is_on_gpu and torch.cuda.is_current_stream_capturing():
             raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
                           "Use torch.optim.AdamW(capturable=True), or no graph")
-
-    def drop_gradients(self) -> None:
-        pass
 
     def check_group(self, group: dict[str, Any]) -> None:
         if self.opened is not None or self._is_closed:

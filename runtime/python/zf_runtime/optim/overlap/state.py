@@ -16,6 +16,7 @@ import torch
 from ...errors import ZfError
 from ..tensors import formats, hashing
 from ..tensors.eligibility import local_of
+from ..tensors.engine import Engine
 from .arena import Place, first_numbers
 from .refusals import refuse_settings
 
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 State = MutableMapping[torch.Tensor, Any]
 
 
-class Stated:
+class Stated(Engine):
     """The part of an engine that serves `state`: it is edited, copied, saved and loaded."""
 
     opened: Opened | None
-    _optimizer: torch.optim.Optimizer
     _require: Callable[[], Opened]
     _open: Callable[[Wanted], None]
     _finish: Callable[[], None]

@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ZfError
 
 if TYPE_CHECKING:
-    from ..native.runtime import Runtime
-    from .overlap.held import Held
-    from .overlap.timeline import Span
+    from ...native.runtime import Runtime
 
 
-class Engine(Protocol):
-    """Does the steps of one optimizer, which owns it: in place, or in a process beside training.
+class Engine:
+    """Does the steps of one optimizer, which owns it: in place, or in a process beside training. What an engine
+    does not define is as for a step in place.
 
     The optimizer keeps param_groups, state and what clips. An engine holds the optimizer weakly."""
+
+    memory_note = ""  # see AdamW.memory_note, ...
+    kept: Any = None  # ... AdamW.kept ...
+    note = b""  # ... and AdamW.note
+    note_bytes = 0  # room for it
+
+    def __init__(self, optimizer: Any):
+        self._reference = weakref.ref(optimizer)
+        self._is_closed = False
+
+    @property
+    def _optimizer(self) -> Any:
+        return self._reference()
 
     @property
     def runtime(self) -> Runtime:
         """See AdamW.runtime."""
-
-    @property
-    def memory_note(self) -> str:
-        """See AdamW.memory_note."""
+        raise ZfError("the step is in place: there is no optimizer process and no runtime")
 
     def open(self) -> None:
         """Begins to serve the optimizer, after its constructor."""
 
     def check_open(self) -> None:
         """Raises ZfError if no step can be done: after close(), or in a forked child."""
+        if self._is_closed:
+            raise ZfError("the optimizer is closed")
 
     def step(self, limit: float | None, scale: float) -> float | None:
         """Steps all parameters that have a gradient. Every gradient is multiplied by scale. limit: the norm to which
         they are clipped then; None: no norm is taken. Returns the norm if it was taken."""
+        raise NotImplementedError
 
     def norm(self) -> float:
         """Returns the norm of all gradients."""
+        raise NotImplementedError
 
     def drop_gradients(self) -> None:
         """Is called before zero_grad()."""
 
     def check_group(self, group: dict[str, Any]) -> None:
-        """Raises ZfError if it cannot step a param_group that is added."""
+        """Raises ZfError if it cannot step a param_group that is added, or is closed."""
 
     def synchronize(self) -> None:
         """Waits for the step that is under way."""
@@ -50,15 +66,18 @@ class Engine(Protocol):
 
     def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
         """Returns a state_dict that torch has made, with what `state` does not show."""
+        return state_dict
 
     def copied(self, state: dict[str, Any]) -> dict[str, Any]:
         """Returns what a copy of the optimizer gets as its attributes, with what `state` does not show."""
+        return state
 
     def begin_load(self) -> None:
         """Is called before load_state_dict()."""
 
     def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any] | None:
         """Notes a state_dict before torch casts its tensors. Returns what torch shall load, if that is another one."""
+        raise NotImplementedError
 
     def loaded(self) -> None:
         """Takes the state and the param_groups that the optimizer has been given, with those that take() has noted."""
@@ -66,12 +85,15 @@ class Engine(Protocol):
     def end_load(self) -> None:
         """Is called after load_state_dict(), also if that has raised."""
 
-    def timeline(self) -> list[Span]:
+    def timeline(self) -> list[Any]:
         """See AdamW.timeline()."""
+        return []
 
-    def hold(self) -> Held | None:
-        """Begins a copy of masters and moments as they are between the step that is under way, or was the last one, and
-        the next. None: no process has them."""
+    def hold(self) -> Any:
+        """Begins a copy of masters and moments, a Held, as they are between the step that is under way, or was the last
+        one, and the next. None: no process has them."""
+        return None
 
     def close(self) -> None:
         """See AdamW.close()."""
+        self._is_closed = True
