@@ -57,15 +57,9 @@ class Stream:
         self.catch_up(len(self.done_or_queued))
         self.device.host.merge(self.seen)
 
-    def copy(self, to, source):
-        self.read([source], copies=[to])
-
     def send(self, sources, targets):
         self.read(sources, copies=targets)
         return self.read(targets, digest=True)
-
-    def sent(self, source, target):
-        return self.read([target], digest=True)[0]
 
     def differing(self, pairs):
         if any(isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) for now, then in pairs):

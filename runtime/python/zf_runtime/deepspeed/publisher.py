@@ -90,7 +90,7 @@ class Publisher(Follower[Publication]):
         self._arena.wait_piece(slot, begin, end - begin)
         values = slot.master if slot.result is None else slot.result
         targets = [target[begin:end] for target in piece.targets]
-        self._stream.copy(targets[piece.rank], values[begin:end])
+        self._stream.read([values[begin:end]], copies=[targets[piece.rank]])
         if self._group is not None:
             torch.distributed.all_gather(targets, targets[piece.rank], group=self._group)
 

@@ -20,7 +20,7 @@ from ...native.runtime import Runtime
 from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.eligibility import local_of
-from ..tensors.streams import Device
+from ..tensors.streams import Device, compared
 from . import compiled, ddp_hook
 from .arena import Arena, Place, first_numbers
 from .gates import Order
@@ -420,15 +420,9 @@ class OverlapEngine(Stated):
 
     def _digests(self, places: Iterable[Place]) -> Iterator[tuple[Place, Any, bool]]:
         """Returns places with the digest of their parameters, and whether that is another one than the last one."""
-        by_device: dict[torch.device, list[Place]] = {}
-        for place in places:
-            by_device.setdefault(place.kind[2], []).append(place)
-        for device, some in by_device.items():
-            stream = self._devices[device].current()
-            readings = stream.read([place.local for place in some], digest=True)
-            differing = stream.differing([(reading.digest, place.digest) for reading, place in zip(readings, some)])
-            for place, reading, differs in zip(some, readings, differing):
-                yield place, reading.digest, differs
+        places = list(places)
+        found = compared(self._devices, [place.local for place in places], [place.digest for place in places])
+        return ((place, digest, differs) for place, (digest, differs) in zip(places, found))
 
     def _hand_over(self, places: list[Place], scale: float, sources: list[Any]) -> bool:
         """Returns whether a step that is begun in backward is kept."""

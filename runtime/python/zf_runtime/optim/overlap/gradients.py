@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Callable
 
 import torch
 
+from ..tensors import hashing
 from ..tensors.eligibility import refuse_sparse
-from ..tensors.streams import Device, Event, Reading, Stream
+from ..tensors.streams import Device, Event, Reading, SideStream, Stream, compared
 from .arena import Place
 
 _AT_ONCE = 1 << 20  # bytes of gradients that are copied together: each copy costs the job some 0.1 ms
@@ -65,7 +66,7 @@ class Gradients:
 
     def __init__(self, devices: dict[torch.device, Device], *, early: bool):
         self._devices, self._early = devices, early
-        self._streams: dict[torch.device, Stream] = {}
+        self._streams: dict[torch.device, SideStream] = {}
         self._copied: dict[int, Copied] = {}  # by the number of the place
         self._arrivals: dict[int, int] = {}  # since the last step
         self._expected: dict[int, int] = {}  # of the step before
@@ -141,7 +142,7 @@ class Gradients:
             by_device.setdefault(gradient.device, []).append(number)
         for device, numbers in by_device.items():
             current = self._devices[device].current()
-            stream = self._stream(device) if wants_digest else current
+            stream: SideStream = self._stream(device) if wants_digest else current
             for number in numbers:  # of a backward with gradients that were dropped
                 if (last := self._copied.get(places[number].index)) is not None:
                     current.wait(last.event)
@@ -186,7 +187,7 @@ class Gradients:
         self.settle()
         copies = [self._copied[place.index] for place in places]
         events = list({id(copied.event): copied.event for copied in copies}.values())
-        squares = _numbers([copied.reading.square for copied in copies]) if wants_norm else []
+        squares = hashing.on_host([copied.reading.square for copied in copies]) if wants_norm else []
         return Collected(squares, events, rewritten)
 
     def _is_rewritten(self, place: Place) -> bool:
@@ -204,29 +205,10 @@ class Gradients:
                 held.append((place, copied))
             else:
                 overtaken.append(place)
-        readings = self._read_now([_gradient_of(place) for place, _ in held])
-        pairs = [(now.digest, copied.reading.digest) for (_, copied), now in zip(held, readings)]
-        differs = self._differing([copied.gradient.device for _, copied in held], pairs)
-        overtaken += [place for (place, _), written in zip(held, differs) if written]
+        found = compared(self._devices, [_gradient_of(place) for place, _ in held],
+                         [copied.reading.digest for _, copied in held])
+        overtaken += [place for (place, _), (_, written) in zip(held, found) if written]
         return overtaken
-
-    def _read_now(self, gradients: Sequence[torch.Tensor]) -> list[Reading]:
-        found: dict[int, Reading] = {}
-        for device in {gradient.device for gradient in gradients}:
-            some = [gradient for gradient in gradients if gradient.device == device]
-            readings = self._devices[device].current().read(some, digest=True)
-            found.update(zip(map(id, some), readings))
-        return [found[id(gradient)] for gradient in gradients]
-
-    def _differing(self, of: Sequence[torch.device], pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
-        """Returns for each pair of digests whether they differ; `of` has their devices."""
-        found = [False] * len(pairs)
-        for device in set(of):
-            numbers = [number for number, each in enumerate(of) if each == device]
-            answers = self._devices[device].current().differing([pairs[number] for number in numbers])
-            for number, answer in zip(numbers, answers):
-                found[number] = answer
-        return found
 
     def stepped(self, rewritten: int) -> bool:
         """Forgets the gradients of a step. Returns whether early copies pause now, because the program had written
@@ -252,20 +234,10 @@ class Gradients:
         for stream in self._streams.values():
             stream.close()
 
-    def _stream(self, device: torch.device) -> Stream:
+    def _stream(self, device: torch.device) -> SideStream:
         if device not in self._streams:
             self._streams[device] = self._devices[device].side()
         return self._streams[device]
-
-
-def _numbers(values: Sequence[Any]) -> list[float]:
-    """Returns numbers that may lie on devices, after one wait for each device."""
-    by_device: dict[torch.device, list[torch.Tensor]] = {}
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            by_device.setdefault(value.device, []).append(value)
-    lists = {device: iter(torch.stack(some).tolist()) for device, some in by_device.items()}
-    return [next(lists[value.device]) if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def _gradient_of(place: Place) -> torch.Tensor:

@@ -148,8 +148,8 @@ class Sender(Follower[Turn]):
         values, param = place.values.view(-1), place.local.detach().view(-1)
         for begin, end in zip((0, *ends), ends):
             self._arena.runtime.progress(place.index, end, ticket=ticket)
-            stream.copy(param[begin:end], values[begin:end])
-        return stream.sent(place.values, place.local)
+            stream.read([values[begin:end]], copies=[param[begin:end]])
+        return stream.read([place.local], digest=True)[0]
 
 
 def _is_alone() -> bool:

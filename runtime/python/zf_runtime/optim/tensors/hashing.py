@@ -51,13 +51,17 @@ def weights(device: torch.device) -> torch.Tensor:
 
 def differing(pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
     """Returns for each pair of digests whether they differ, after one wait for each device. None differs from all."""
-    answers = [_differ(now, then) for now, then in pairs]
+    return on_host([_differ(now, then) for now, then in pairs])
+
+
+def on_host(values: Sequence[Any]) -> list[Any]:
+    """Returns values that may be tensors on devices as Python has them, after one wait for each device."""
     by_device: dict[torch.device, list[torch.Tensor]] = {}
-    for answer in answers:
-        if isinstance(answer, torch.Tensor):
-            by_device.setdefault(answer.device, []).append(answer)
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            by_device.setdefault(value.device, []).append(value)
     lists = {device: iter(torch.stack(some).tolist()) for device, some in by_device.items()}
-    return [next(lists[answer.device]) if isinstance(answer, torch.Tensor) else answer for answer in answers]
+    return [next(lists[value.device]) if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def _differ(now: Any, then: Any) -> torch.Tensor | bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Protocol
 
 import torch
@@ -36,25 +36,14 @@ class Event(Protocol):
         """Returns whether it is reached, without a wait."""
 
 
-class Stream(Protocol):
+class SideStream(Protocol):
     def wait(self, event: Event) -> None:
         """Lets what is given from now on come after an event."""
 
-    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        """Copies between the host and the device, or on either, and casts."""
-
     def read(self, tensors: Sequence[torch.Tensor], *, norm: bool = False, digest: bool = False,
              copies: Sequence[torch.Tensor] | None = None) -> list[Reading]:
-        """Reads tensors, and copies each to where `copies` says. What was not asked for is None in a reading."""
-
-    def send(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> list[Reading]:
-        """Copies each source to its target. Returns the digests of the targets."""
-
-    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
-        """Returns the digest of a target to which all of the source was copied."""
-
-    def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
-        """Returns for each pair of digests whether they differ, after a wait for the stream."""
+        """Reads tensors, and copies each to where `copies` says, which may be on the other side or cast. What was not
+        asked for is None in a reading."""
 
     def record(self) -> Event:
         """Returns the event of what was given until now."""
@@ -63,11 +52,19 @@ class Stream(Protocol):
         """Ends the stream, after what it was given."""
 
 
+class Stream(SideStream, Protocol):
+    def send(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> list[Reading]:
+        """Copies each source to its target. Returns the digests of the targets."""
+
+    def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
+        """Returns for each pair of digests whether they differ, after a wait for the stream."""
+
+
 class Device(Protocol):
     def current(self) -> Stream:
         """Returns the stream on which the calling thread computes: an equal one for the same stream."""
 
-    def side(self) -> Stream:
+    def side(self) -> SideStream:
         """Makes a stream of its own, for gradients."""
 
     def sender(self) -> Stream:
@@ -99,22 +96,14 @@ class CudaStream:
         assert isinstance(event, CudaEvent)
         self._stream.wait_event(event.event)
 
-    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        with torch.cuda.stream(self._stream), torch.no_grad():
-            to.copy_(source, non_blocking=True)
-
     def read(self, tensors: Sequence[torch.Tensor], *, norm: bool = False, digest: bool = False,
              copies: Sequence[torch.Tensor] | None = None) -> list[Reading]:
         with torch.cuda.stream(self._stream), torch.no_grad():
             return read_by_torch(tensors, norm, digest, copies)
 
     def send(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> list[Reading]:
-        for source, target in zip(sources, targets):
-            self.copy(target, source)
+        self.read(sources, copies=targets)
         return self.read(targets, digest=True)
-
-    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
-        return self.read([target], digest=True)[0]
 
     def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
         with torch.cuda.stream(self._stream):
@@ -136,7 +125,7 @@ class Cuda:
     def current(self) -> Stream:
         return CudaStream(torch.cuda.current_stream(self._device))
 
-    def side(self) -> Stream:
+    def side(self) -> CudaStream:
         return CudaStream(torch.cuda.Stream(self._device))
 
     def sender(self) -> Stream:
@@ -163,9 +152,6 @@ class HostStream:
     def wait(self, event: Event) -> None:
         event.synchronize()
 
-    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        self.read([source], copies=[to])
-
     def read(self, tensors: Sequence[torch.Tensor], *, norm: bool = False, digest: bool = False,
              copies: Sequence[torch.Tensor] | None = None) -> list[Reading]:
         with torch.no_grad():
@@ -176,9 +162,6 @@ class HostStream:
             return self.read(sources, digest=True, copies=targets)
         self.read(sources, copies=targets)
         return self.read(targets, digest=True)
-
-    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
-        return self.read([target], digest=True)[0]
 
     def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
         return hashing.differing(pairs)
@@ -207,7 +190,7 @@ class _ThreadEvent:
 
 
 class ThreadStream:
-    """A stream of a CPU. It is a thread, which ends with close()."""
+    """A side stream of a CPU. It is a thread, which ends with close()."""
 
     def __init__(self) -> None:
         self.error: BaseException | None = None
@@ -224,27 +207,11 @@ class ThreadStream:
         if event is not REACHED:
             self._given.append(event.synchronize)
 
-    def copy(self, to: torch.Tensor, source: torch.Tensor) -> None:
-        self._given.append(lambda: self._own.copy(to, source))
-
     def read(self, tensors: Sequence[torch.Tensor], *, norm: bool = False, digest: bool = False,
              copies: Sequence[torch.Tensor] | None = None) -> list[Reading]:
         found: list[Reading] = []
         self._given.append(lambda: found.extend(self._own.read(tensors, norm=norm, digest=digest, copies=copies)))
         return found
-
-    def send(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> list[Reading]:
-        found: list[Reading] = []
-        self._given.append(lambda: found.extend(self._own.send(sources, targets)))
-        return found
-
-    def sent(self, source: torch.Tensor, target: torch.Tensor) -> Reading:
-        self.record().synchronize()
-        return self._own.sent(source, target)
-
-    def differing(self, pairs: Sequence[tuple[Any, Any]]) -> list[bool]:
-        self.record().synchronize()
-        return hashing.differing(pairs)
 
     def record(self) -> Event:
         event = _ThreadEvent(self)
@@ -274,11 +241,25 @@ class Host:
     def current(self) -> Stream:
         return self._current
 
-    def side(self) -> Stream:
+    def side(self) -> SideStream:
         return ThreadStream()
 
     def sender(self) -> Stream:
         return HostStream(alone=True)
+
+
+def compared(devices: Mapping[torch.device, Device], tensors: Sequence[torch.Tensor],
+             before: Sequence[Any]) -> list[tuple[Any, bool]]:
+    """Reads tensors on the caller's streams. Returns the digest of each, and whether it differs from that before."""
+    found: list[Any] = [None] * len(tensors)
+    for device in {tensor.device for tensor in tensors}:
+        numbers = [number for number, tensor in enumerate(tensors) if tensor.device == device]
+        stream = devices[device].current()
+        digests = [reading.digest for reading in stream.read([tensors[number] for number in numbers], digest=True)]
+        differ = stream.differing([(digest, before[number]) for digest, number in zip(digests, numbers)])
+        for number, digest, differs in zip(numbers, digests, differ):
+            found[number] = digest, differs
+    return found
 
 
 def device_of(device: torch.device) -> Device:
