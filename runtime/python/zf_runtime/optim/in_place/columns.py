@@ -127,9 +127,9 @@ class Columns:
         if grads is None:
             return None
         places = pointers(params)
-        p, copy = places, array("Q", bytes(8 * len(places)))
+        p, copy = places, None
         if self._halves:
-            p = array("Q", places)
+            p, copy = places[:], array("Q", bytes(8 * len(places)))
             for at, master in zip(self._halves, self._places[2 * len(params):]):
                 p[at], copy[at] = master, places[at]
         return self._live.parts_at(p, copy, params, grads)
@@ -163,11 +163,11 @@ class _Live:
         self.has_all = all(mask)
         self._parts = parts if self.has_all else parts.chosen(compress(range(len(mask)), mask))
 
-    def parts_at(self, p: array[int], copy: array[int], params: Sequence[torch.Tensor],
+    def parts_at(self, p: array[int], copy: array[int] | None, params: Sequence[torch.Tensor],
                  grads: Sequence[torch.Tensor]) -> Parts:
         """Returns them where they are now. The addresses and plain parameters are those of all."""
         if not self.has_all:
-            p, copy = array("Q", compress(p, self.mask)), array("Q", compress(copy, self.mask))
+            p, copy = array("Q", compress(p, self.mask)), copy and array("Q", compress(copy, self.mask))
             params = list(compress(params, self.mask))
         parts = self._parts.elsewhere(p, pointers(grads), copy)
         shards = compress(params, map(operator.is_not, params, parts.params))

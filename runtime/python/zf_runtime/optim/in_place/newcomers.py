@@ -16,7 +16,7 @@ import torch
 from ...native import local_calls
 from ..tensors import formats
 from ..tensors.eligibility import TYPES, is_sharded
-from .parts import Counts, Parts
+from .parts import WORDS, Counts, Parts
 from .pointers import pointers
 
 PLACED_BYTES = 4 << 20  # of a moment that is worth huge pages: two of them lie in it whole
@@ -50,16 +50,17 @@ def taken(index: list[int], group_of: list[int], params: list[torch.Tensor], gro
     found = Parts()
     found.index, found.group, found.params, found.written = index, group_of, params, params
     found.held = [*grads, *m, *v, *masters.values()]
-    found.types = [TYPES[grad.dtype] << 32 | (TYPES[param.dtype] << 40 if half else 0)
-                   for param, grad, half in zip(params, grads, halves)]
     found.counts = counts.add([0.0] * len(params))
     found.slots = list(map(counts.slot, found.counts))
     found.ranges = [()] * len(params)
-    found.elements, found.first = array("Q", map(torch.Tensor.numel, params)), array("Q", bytes(8 * len(params)))
-    found.p, found.g, found.m, found.v = places[:], g, pointers(m), pointers(v)
-    found.copy, found.count = array("Q", bytes(8 * len(params))), pointers(found.counts)
+    found.count = pointers(found.counts)
+    words = found.words = array("Q", bytes(8 * WORDS * len(params)))
+    words[0::WORDS], words[1::WORDS], words[2::WORDS], words[3::WORDS] = places, g, pointers(m), pointers(v)
+    words[5::WORDS] = array("Q", map(torch.Tensor.numel, params))
+    words[7::WORDS] = array("Q", [TYPES[grad.dtype] << 32 | (TYPES[param.dtype] << 40 if half else 0)
+                                  for param, grad, half in zip(params, grads, halves)])
     for at, master in masters.items():
-        found.p[at], found.copy[at] = master.data_ptr(), places[at]
+        words[WORDS * at], words[WORDS * at + 4] = master.data_ptr(), places[at]
     for at, (param, count, *moments) in enumerate(zip(params, found.counts, m, v)):
         state[param] = {"step": count, "exp_avg": moments[0], "exp_avg_sq": moments[1]}
         if at in masters:

@@ -12,8 +12,7 @@ from ..tensors.formats import Ranges
 
 MANY = 8  # blocks of counts: reading more takes longer than moving them into one
 WORDS = 8  # of zf_tensor
-_LISTS = ("index", "group", "params", "types", "slots", "counts", "ranges")
-_ARRAYS = ("elements", "first", "p", "g", "m", "v", "copy", "count")
+_LISTS = ("index", "group", "params", "slots", "counts", "ranges")
 
 
 class Parts:
@@ -25,18 +24,13 @@ class Parts:
         self.params: list[torch.Tensor] = []
         self.written: list[torch.Tensor] = []  # a step raises their versions
         self.held: list[torch.Tensor] = []  # tensors that must live until the step is done
-        self.types: list[int] = []  # the types and the format of zf_tensor, where its last word has them
         self.slots: list[int] = []  # in Counts; -1: a count that the program has put there
         self.counts: list[torch.Tensor] = []
         self.ranges: list[Ranges] = []  # behind the first element, where elements are numbered otherwise
-        self.elements: array[int] = array("Q")
-        self.first: array[int] = array("Q")  # numbers of first elements
-        self.p: array[int] = array("Q")  # fp32; of split masters the low bits
-        self.g: array[int] = array("Q")
-        self.m: array[int] = array("Q")
-        self.v: array[int] = array("Q")
-        self.copy: array[int] = array("Q")  # the 16-bit parameter; 0 without
-        self.count: array[int] = array("Q")
+        #: zf_tensor structs: p (fp32; of split masters the low bits), g, both moments, copy (the 16-bit parameter; 0
+        #: without), elements, the number of the first one, and types and format beside the index that kinds() sets.
+        self.words: array[int] = array("Q")
+        self.count: array[int] = array("Q")  # addresses
         self._fixed: dict[str, Any] = {}  # what follows from all but p, g and copy
 
     def chosen(self, which: Iterable[int]) -> Parts:
@@ -48,21 +42,24 @@ class Parts:
         for name in _LISTS:
             old = getattr(self, name)
             setattr(parts, name, [old[at] for at in which])
-        for name in _ARRAYS:
-            old = getattr(self, name)
-            setattr(parts, name, array("Q", [old[at] for at in which]))
+        for at in which:
+            parts.words += self.words[WORDS * at:WORDS * (at + 1)]
+        parts.count = array("Q", [self.count[at] for at in which])
         return parts
 
-    def elsewhere(self, p: array[int], g: array[int], copy: array[int]) -> Parts:
-        """Returns a copy with other addresses. It shares all other lists, and the values that were kept."""
+    def elsewhere(self, p: array[int], g: array[int], copy: array[int] | None) -> Parts:
+        """Returns a copy with other addresses. It shares all lists, and the values that were kept."""
         parts = object.__new__(Parts)
         parts.__dict__.update(self.__dict__)
-        parts.p, parts.g, parts.copy = p, g, copy
+        words = parts.words = self.words[:]
+        words[0::WORDS], words[1::WORDS] = p, g
+        if copy is not None:
+            words[4::WORDS] = copy
         return parts
 
     def extend(self, more: Parts) -> None:
         """Adds parts. The lists may be those of other parts too, so they are not changed."""
-        for name in ("written", "held", *_LISTS, *_ARRAYS):
+        for name in ("written", "held", "words", "count", *_LISTS):
             setattr(self, name, getattr(self, name) + getattr(more, name))
         self._fixed = {}
 
@@ -81,7 +78,7 @@ class Parts:
 
     def total(self) -> int:
         """Returns the elements of all parts."""
-        return int(self._known("total", lambda: sum(self.elements)))
+        return int(self._known("total", lambda: sum(self.words[5::WORDS])))
 
     def range_words(self) -> array[int]:
         """Returns the zf_range structs."""
@@ -93,27 +90,20 @@ class Parts:
         """Returns the pairs of param_group and count that occur, and the zf_tensor structs, which name them by their
         index."""
         if counts.count(counts[0]) == len(counts):  # as in most jobs
-            groups, last = self._known("groups", self._by_group)
-            return [(group, counts[0]) for group in groups], self._words(last)
+            groups, self.words[WORDS - 1::WORDS] = self._known("groups", self._by_group)
+            return [(group, counts[0]) for group in groups], self.words
         pairs = list(zip(self.group, counts))
         place = {pair: at for at, pair in enumerate(dict.fromkeys(pairs))}
-        return list(place), self._words(array("Q", map(int.__add__, self.types, map(place.__getitem__, pairs))))
+        self.words[WORDS - 1::WORDS] = self._last_words(map(place.__getitem__, pairs))
+        return list(place), self.words
 
     def _by_group(self) -> tuple[list[int], array[int]]:
         groups = list(dict.fromkeys(self.group))
-        places = map(groups.index, self.group)
-        return groups, array("Q", map(int.__add__, self.types, places))
+        return groups, self._last_words(map(groups.index, self.group))
 
-    def _words(self, last: array[int]) -> array[int]:
-        words: array[int] = self._known("words", self._fixed_words)[:]
-        words[0::WORDS], words[1::WORDS], words[4::WORDS], words[WORDS - 1::WORDS] = self.p, self.g, self.copy, last
-        return words
-
-    def _fixed_words(self) -> array[int]:
-        words = array("Q", bytes(8 * WORDS * len(self.index)))
-        words[2::WORDS], words[3::WORDS], words[5::WORDS] = self.m, self.v, self.elements
-        words[6::WORDS] = self.first
-        return words
+    def _last_words(self, indexes: Iterable[int]) -> array[int]:
+        types = self._known("types", lambda: [word >> 32 << 32 for word in self.words[WORDS - 1::WORDS]])
+        return array("Q", map(int.__add__, types, indexes))
 
     def _first_slot(self) -> int:
         """Returns the slot of the first part if the others follow it one by one, else -1."""

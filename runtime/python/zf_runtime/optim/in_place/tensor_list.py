@@ -224,17 +224,14 @@ class TensorList:
         parts.written.append(param)
         if p is not param:
             parts.written.append(p)
-        parts.types.append(TYPES[g.dtype] << 32 | (TYPES[p.dtype] << 40 if half else 0)
-                           | formats.number_of(param, group) << 48)
         place = count.data_ptr()
         parts.slots.append(self._slot(count, place))
         parts.counts.append(count)
         first, ranges = formats.numbers(param, state["first_element"]) if "first_element" in state else (0, ())
         parts.ranges.append(ranges)
-        for column, value in ((parts.elements, p.numel()), (parts.first, first), (parts.g, places[1]),
-                              (parts.m, places[2]), (parts.v, places[3]), (parts.p, places[4 if half else 0]),
-                              (parts.copy, places[0] if half else 0), (parts.count, place)):
-            column.append(value)
+        types = TYPES[g.dtype] << 32 | (TYPES[p.dtype] << 40 if half else 0) | formats.number_of(param, group) << 48
+        parts.words.extend((places[4 if half else 0], *places[1:4], places[0] if half else 0, p.numel(), first, types))
+        parts.count.append(place)
         return "", _is_regular(param, tensors, moments)
 
     def _slot(self, count: Any, place: int) -> int:
