@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -11,13 +10,14 @@ from ..errors import ZfError
 from ..optim.overlap.steps import Steps
 from . import exact_stage_3, fused, keeping
 from .arena import MOMENTS, FlatArena, Partition, hand_out
-from .beside import all_ranks_can
+from .beside import all_ranks_can, count_steps
 from .closing import close_with, end_abandoned
 from .layout import Unsupported, cpu_adam_of, is_superoffload, partitions_of, stage_of
 from .messages import count, describe, say
 from .operator import CpuAdamOperator
+from .replacing import wrap
 from .skipped import announce_skipped_steps
-from .waiting import make_others_wait, wrap
+from .waiting import make_others_wait
 
 RESUMED = ("ZeRO-3 publishes the newest weights when it loads, and a late step those of the step before: from here on "
            "losses are close to those of a job that was not interrupted, but not the same bits")
@@ -195,11 +195,7 @@ def make_late(zero: Any, arena: FlatArena) -> None:
         arena.submit_and_turn(getattr(zero, "_get_offload_gradient_dict", lambda: None))
         return result
 
-    @functools.wraps(step)
-    def late_step(*args: Any, **keywords: Any) -> Any:
-        return arena.in_step(parts, *args, **keywords)
-
-    zero.step = late_step
+    count_steps(zero, arena, parts, waits=False)
     if stage_of(zero) == 3:
         wrap(zero, ("load_state_dict",), lambda: None, lambda: say(RESUMED))
 

@@ -1,13 +1,27 @@
-"""Lets ZeRO's step() end before the optimizer process has done the step: mode exact, of all stages."""
+"""Lets ZeRO's step() note when it begins and ends, and end before the optimizer process has done the step: mode exact,
+of all stages."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable
 
 import torch
 
 from .arena import FlatArena
+from .replacing import Function, replace
+
+
+def count_steps(zero: Any, arena: FlatArena, parts: Function, *, waits: bool = True) -> None:
+    """Lets ZeRO's step() do parts(), and notes when it begins and ends, so that an interrupted one is known. waits: an
+    interrupted one ends when its gradients are no longer read, since the next backward writes to them."""
+    @replace(zero, "step")
+    def counted_step(_: Function, *args: Any, **keywords: Any) -> Any:
+        try:
+            return arena.in_step(parts, *args, **keywords)
+        except BaseException:
+            if waits:
+                arena.wait()
+            raise
 
 
 def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_over: Callable[[], None]) -> None:
@@ -33,15 +47,17 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
             arena.may_begin(arena.speculation.stepped(hides_step))
         return result
 
-    @functools.wraps(step)
-    def step_beside(*args: Any, **keywords: Any) -> Any:
-        try:
-            return arena.in_step(parts, *args, **keywords)
-        except BaseException:
-            arena.wait()
-            raise
+    count_steps(zero, arena, parts)
 
-    zero.step = step_beside
+
+def reassign_later(zero: Any, arena: FlatArena) -> None:
+    """Lets ZeRO-3 publish no partition while its step is only noted."""
+    partitions = list(zero.fp32_partitioned_groups_flat)
+
+    @replace(zero, "_reassign_or_swap_out_partitioned_parameters")
+    def reassign(function: Function, sub_group: int) -> None:
+        if not arena.is_beside or arena.slot_of(partitions[sub_group]) is None:
+            function(sub_group)
 
 
 def hooks_of(optimizer: Any) -> list[Any]:

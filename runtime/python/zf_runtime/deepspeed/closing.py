@@ -17,6 +17,7 @@ from ..errors import ZfError
 from ..optim.tensors.threads import end_from_outside
 from .arena import FlatArena
 from .messages import say
+from .replacing import Function, replace
 
 _open: list[weakref.ref[Any]] = []  # ZeRO optimizers with an arena that is open
 
@@ -24,8 +25,7 @@ _open: list[weakref.ref[Any]] = []  # ZeRO optimizers with an arena that is open
 def close_with(zero: Any, arena: FlatArena) -> None:
     """Ends the optimizer process when the engine is destroyed or collected; and when it is abandoned, at the first step
     of a later engine."""
-    destroy = getattr(zero, "destroy", None)
-    if destroy is None:
+    if getattr(zero, "destroy", None) is None:
         return
     if not arena.steps.keeps:  # else it is left when the process ends
         weakref.finalize(zero, _end_collected, arena.runtime, arena.registration,
@@ -34,15 +34,13 @@ def close_with(zero: Any, arena: FlatArena) -> None:
     zero._zf_arena = arena
     arena.before_first_step = functools.partial(end_abandoned, weakref.ref(zero))
 
-    @functools.wraps(destroy)
-    def destroy_and_close(*args: Any, **keywords: Any) -> Any:
+    @replace(zero, "destroy")
+    def destroy_and_close(destroy: Function, *args: Any, **keywords: Any) -> Any:
         arena.runtime.end_waits()
         try:
             return destroy(*args, **keywords)
         finally:
             arena.close()
-
-    zero.destroy = destroy_and_close
 
 
 def end_abandoned(its: Any = lambda: None) -> None:

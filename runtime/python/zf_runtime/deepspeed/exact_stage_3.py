@@ -29,11 +29,11 @@ from ..native.group import STATE_FORMATS, Group
 from ..native.scalars import Scalars
 from ..optim.overlap import follower
 from .arena import FlatArena, Noted, Slot, is_over
-from .beside import hooks_of, make_beside
+from .beside import hooks_of, make_beside, reassign_later
 from .fused import has_part
 from .messages import say, say_once
+from .replacing import Function, replace, wrap
 from .speculation import Span, begin_behind, calls_of_next
-from .waiting import wrap
 
 #: What is used beside what fused.py and layout.py name: of the optimizer, and of its coordinator.
 NEEDED = ("partition_grads", "persistent_parameters", "_post_step", "fp16_partitioned_groups")
@@ -250,14 +250,7 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
             for part, result in ahead:
                 unpublished.give(part, result)
 
-    reassign = zero._reassign_or_swap_out_partitioned_parameters
-
-    @functools.wraps(reassign)
-    def reassign_later(sub_group: int) -> None:
-        if slots[sub_group] is None or not (arena.is_beside and arena.is_open):
-            reassign(sub_group)
-
-    zero._reassign_or_swap_out_partitioned_parameters = reassign_later
+    reassign_later(zero, arena)
     wrap(zero, ("_post_step",), hand_over)  # it gathers the persistent parameters
     wrap(zero, _OTHERS, unpublished.bring_home)
     wrap(zero, ("destroy",), functools.partial(unpublished.leave, follower.END_WAITS))
@@ -355,10 +348,9 @@ def _cut_prefetch(zero: Any) -> None:
     coordinator = _coordinator_of(zero)
     whole = getattr(coordinator, _BUCKET)
     elements = sum(param.ds_numel for group in zero.fp16_groups for param in group)
-    fetch = coordinator.fetch_sub_module
 
-    @functools.wraps(fetch)
-    def fetch_sub_module(module: Any, forward: bool) -> None:
+    @replace(coordinator, "fetch_sub_module")
+    def fetch_sub_module(fetch: Function, module: Any, forward: bool) -> None:
         if not forward:
             setattr(coordinator, _BUCKET, whole)
         fetch(module, forward)
@@ -366,5 +358,4 @@ def _cut_prefetch(zero: Any) -> None:
     def cut() -> None:
         setattr(coordinator, _BUCKET, min(whole, elements // PREFETCHES))
 
-    coordinator.fetch_sub_module = fetch_sub_module
     wrap(zero, ("_post_step",), lambda: None, cut)

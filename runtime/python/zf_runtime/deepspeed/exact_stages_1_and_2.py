@@ -26,6 +26,7 @@ from .beside import hooks_of, make_beside
 from .messages import say_once
 from .publisher import Piece, Publication, Publisher
 from .ranges import Ranges, Weight
+from .replacing import Function, replace
 from .speculation import Span, Speculation, begin_behind, calls_of_next
 
 _PLACE = "copy_grads_in_partition", "async_inplace_copy_grad_to_fp32_buffer_from_gpu"
@@ -59,18 +60,17 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
     forward = NextForward(zero, arena)
     if arena.speculation is not None:
         _begin_in_backward(zero, arena, arena.speculation, unclipped, forward)
-    step, process = zero.step, zero.process_gradients
 
-    def step_without_gather(*args: Any, **keywords: Any) -> Any:
+    @replace(zero, "step")
+    def step_without_gather(step: Function, *args: Any, **keywords: Any) -> Any:
         with _without_gather(zero) if arena.is_open else contextlib.nullcontext():
             return step(*args, **keywords)
 
-    @functools.wraps(process)
-    def process_gradients(param: torch.Tensor, *args: Any, **keywords: Any) -> Any:
+    @replace(zero, "process_gradients")
+    def process_gradients(process: Function, param: torch.Tensor, *args: Any, **keywords: Any) -> Any:
         forward.gradient_comes(param)
         return process(param, *args, **keywords)
 
-    zero.step, zero.process_gradients = step_without_gather, process_gradients
     make_beside(zero, arena, forward.hides, functools.partial(forward.hand_over, weakref.ref(zero)))
     zero.step = forward.looking_away(zero.step)
 

@@ -14,10 +14,10 @@ import torch
 from ..errors import ZfError
 from ..optim.overlap.kept import Kept
 from .arena import FlatArena, Partition
-from .beside import hooks_of
+from .beside import hooks_of, reassign_later
 from .layout import Unsupported, stage_of
 from .messages import say
-from .waiting import wrap
+from .replacing import Function, replace, wrap
 
 _COUNTERS = ("global_steps", "global_samples", "micro_steps", "skipped_steps")
 _NEEDED = {2: ("parallel_partitioned_bit16_groups", "real_dp_process_group", "round_robin_bit16_groups",
@@ -76,7 +76,7 @@ def step_together(zero: Any, arena: FlatArena) -> None:
     wrap(zero, ("step",), functools.partial(_refuse_hooks, zero))
     if arena.mode == "exact":
         return
-    step, publish = zero.step, _publish_stage_3 if stage_of(zero) == 3 else _publish_stage_1_and_2
+    publish = _publish_stage_3 if stage_of(zero) == 3 else _publish_stage_1_and_2
 
     def hand_over() -> None:
         if arena.is_beside and arena.has_noted:  # else ZeRO has skipped it
@@ -85,7 +85,8 @@ def step_together(zero: Any, arena: FlatArena) -> None:
             arena.is_beside = False
             publish(zero)
 
-    def step_noting(*args: Any, **keywords: Any) -> Any:
+    @replace(zero, "step")
+    def step_noting(step: Function, *args: Any, **keywords: Any) -> Any:
         arena.is_beside = arena.is_open
         try:
             return step(*args, **keywords)
@@ -93,16 +94,8 @@ def step_together(zero: Any, arena: FlatArena) -> None:
             arena.is_beside = False
 
     if stage_of(zero) == 3:
-        reassign = zero._reassign_or_swap_out_partitioned_parameters
-
-        @functools.wraps(reassign)
-        def reassign_later(sub_group: int) -> None:
-            if not arena.is_beside:
-                reassign(sub_group)
-
-        zero._reassign_or_swap_out_partitioned_parameters = reassign_later
+        reassign_later(zero, arena)
     wrap(zero, ("_post_step" if stage_of(zero) == 3 else "reset_cpu_buffers",), hand_over)
-    zero.step = functools.wraps(step)(step_noting)
 
 
 def _publish_stage_1_and_2(zero: Any) -> None:

@@ -5,14 +5,13 @@ In bf16 and fp32, DeepSpeed up to 0.19.7 does not say so, and 0.19.8 names no co
 from __future__ import annotations
 
 import atexit
-import functools
 import time
 from typing import Any
 
 import torch
 
 from .messages import say
-from .waiting import wrap
+from .replacing import Function, replace, wrap
 
 INTERVAL_S = 60.0  # between two lines
 
@@ -48,14 +47,13 @@ def announce_skipped_steps(zero: Any) -> None:
     is_first = not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
     if getattr(zero, "dtype", None) is torch.float16 or not is_first:
         return
-    skipped, step = SkippedSteps(), zero.step
+    skipped = SkippedSteps()
 
-    @functools.wraps(step)
-    def noted_step(*args: Any, **keywords: Any) -> Any:
+    @replace(zero, "step")
+    def noted_step(step: Function, *args: Any, **keywords: Any) -> Any:
         result = step(*args, **keywords)
         skipped.note(bool(getattr(zero, "overflow", False)))
         return result
 
-    zero.step = noted_step
     wrap(zero, ("destroy",), skipped.say)
     atexit.register(skipped.say)  # most programs do not destroy their engine

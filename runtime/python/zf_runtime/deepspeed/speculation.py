@@ -30,6 +30,7 @@ from ..native.scalars import Scalars
 from ..optim.overlap.speculation import Begun
 from ..optim.tensors.streams import Event, device_of
 from .local_step import Call
+from .replacing import Function, replace
 
 _MOST_CALLS = 64  # of one group in one step: see zf_submit_args
 
@@ -196,10 +197,10 @@ def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span
     None if the call writes none. For the others see Speculation.came()."""
     from deepspeed.accelerator import get_accelerator
 
-    place, device = getattr(zero, name), device_of(torch.device(get_accelerator().current_device_name()))
+    device = device_of(torch.device(get_accelerator().current_device_name()))
 
-    @functools.wraps(place)
-    def place_and_begin(param: torch.nn.Parameter, *args: Any, **keywords: Any) -> Any:
+    @replace(zero, name)
+    def place_and_begin(place: Function, param: torch.nn.Parameter, *args: Any, **keywords: Any) -> Any:
         span, speculation = span_of(param), arena.speculation
         if span is None or speculation is None:
             return place(param, *args, **keywords)
@@ -210,8 +211,6 @@ def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span
                          zero.clip_grad * zero.loss_scale if zero.clip_grad > 0 else None,
                          expected, functools.partial(before_first, span), device.current().record())
         return result
-
-    setattr(zero, name, place_and_begin)
 
 
 def calls_of_next(optimizer: Any, steps: Iterable[tuple[torch.Tensor, dict[str, Any]]]) -> Iterator[Call]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
 from typing import Any, Callable
 
 import torch
 
 from . import fused
 from .arena import FlatArena
+from .beside import count_steps
 from .layout import READERS, RESTORER, WRITERS, stage_of
+from .replacing import Function, replace, wrap
 
 # Functions that read or write gradients from outside: of a ZeRO optimizer of stage 3, and of a parameter of the others.
 GRADIENTS = ("get_fp32_grad_for_param", "set_fp32_grad_for_param", "get_local_fp32_grad_for_param",
@@ -42,7 +42,7 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
     wrap(zero, GRADIENTS, settle)
     wrap(zero, ("reset_cpu_buffers",), fused.settler_after_overflow(zero, settle))
     if arena.mode == "wait":
-        make_step_count(zero, arena)
+        count_steps(zero, arena, zero.step)
     if stage_of(zero) == 2:
         make_params_wait(zero, arena, settle)
 
@@ -51,23 +51,18 @@ def give_fp32(zero: Any, optimizer: Any) -> None:
     """Lets what reads moments in bf16 from outside get fp32 instead, made when it asks: checkpoints, and in stage 3 the
     functions behind safe_get_full_optimizer_state() and its like. (In stages 1 and 2 these copy to fp32 themselves.)
     What they write is rounded to nearest."""
-    saved = optimizer.state_dict
-    optimizer.state_dict = functools.wraps(saved)(
-        lambda *args, **keywords: {name: _widened(value) if name == "state" else value
-                                   for name, value in saved(*args, **keywords).items()})
-    base = getattr(zero, "_get_base_optimizer_state", None)
-    if base is not None:
-        zero._get_base_optimizer_state = functools.wraps(base)(lambda: _widened(base()))
-    partition = getattr(zero, "_get_fp32_opt_state_partition", None)
-    if partition is None:
-        return
+    @replace(optimizer, "state_dict")
+    def state_dict(saved: Function, *args: Any, **keywords: Any) -> dict[str, Any]:
+        return {name: _widened(value) if name == "state" else value for name, value in saved(*args, **keywords).items()}
 
-    @functools.wraps(partition)
-    def in_fp32(param: torch.Tensor, release_swap_buffers: bool, optim_state_key: str | None = None) -> Any:
-        part, group = partition(param, release_swap_buffers, optim_state_key)
-        return (part.float() if release_swap_buffers else part), group  # else it is written
-
-    zero._get_fp32_opt_state_partition = in_fp32
+    if hasattr(zero, "_get_base_optimizer_state"):
+        replace(zero, "_get_base_optimizer_state")(lambda base: _widened(base()))
+    if hasattr(zero, "_get_fp32_opt_state_partition"):
+        @replace(zero, "_get_fp32_opt_state_partition")
+        def in_fp32(partition: Function, param: torch.Tensor, release_swap_buffers: bool,
+                    optim_state_key: str | None = None) -> Any:
+            part, group = partition(param, release_swap_buffers, optim_state_key)
+            return (part.float() if release_swap_buffers else part), group  # else it is written
 
 
 def _widened(value: Any) -> Any:
@@ -78,52 +73,13 @@ def _widened(value: Any) -> Any:
     return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.bfloat16 else value
 
 
-def make_step_count(zero: Any, arena: FlatArena) -> None:
-    """Notes when ZeRO's step() begins and ends, so that an interrupted one is known. That ends only when
-    its gradients are no longer read: the next backward writes to them. (A late step does both by itself.)"""
-    step = zero.step
-
-    @functools.wraps(step)
-    def counted_step(*args: Any, **keywords: Any) -> Any:
-        try:
-            return arena.in_step(step, *args, **keywords)
-        except BaseException:
-            arena.wait()
-            raise
-
-    zero.step = counted_step
-
-
 def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = lambda: None) -> None:
     """Does the same for the functions that stages 1 and 2 give each model parameter, for safe_get_full_fp32_param() and
     its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
-    link = zero._link_all_hp_params
-
-    @functools.wraps(link)
-    def link_all_hp_params(*args: Any, **keywords: Any) -> None:
+    @replace(zero, "_link_all_hp_params")
+    def link_all_hp_params(link: Function, *args: Any, **keywords: Any) -> None:
         link(*args, **keywords)
         for param in (param for group in zero.bit16_groups for param in group):
             wrap(param, ("get_full_hp_param",), arena.wait)
             wrap(param, ("set_full_hp_param",), arena.before_writing, arena.masters_written)
             wrap(param, PARAM_GRADIENTS, settle)
-
-    zero._link_all_hp_params = link_all_hp_params
-
-
-def wrap(owner: Any, names: Iterable[str], before: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> None:
-    """Calls before() ahead of those functions of an object, and after() behind them."""
-    for name in names:
-        function = getattr(owner, name, None)
-        if function is not None:
-            setattr(owner, name, _between(before, function, after))
-
-
-def _between(before: Callable[[], Any], function: Any, after: Callable[[], Any]) -> Any:
-    @functools.wraps(function)
-    def between(*args: Any, **keywords: Any) -> Any:
-        before()
-        result = function(*args, **keywords)
-        after()
-        return result
-
-    return between

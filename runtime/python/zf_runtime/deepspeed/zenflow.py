@@ -18,8 +18,9 @@ from .closing import end_abandoned
 from .layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
 from .local_step import OptimizerState, Settings
 from .messages import say
+from .replacing import wrap
 from .skipped import announce_skipped_steps
-from .waiting import make_params_wait, wrap
+from .waiting import make_params_wait
 
 #: What overwrites the weights at a selection boundary, in stages 1 and 2. In stage 3 see before_selection().
 SELECTION = {2: ("sync_fp32_param_from_gpu",), 3: ()}
