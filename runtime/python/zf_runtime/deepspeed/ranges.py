@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from ..optim.tensors.eligibility import reach
+
 
 class Weight(NamedTuple):
     """A parameter of the model."""
@@ -31,17 +33,9 @@ class Ranges:
     def of(self, tensor: torch.Tensor) -> list[Weight]:
         """Returns the parameters that a tensor shows a part of; all, if it shows other memory of the step."""
         begin = tensor.data_ptr()
-        end = begin + _reach(tensor)
+        end = begin + (reach(tensor) if tensor.numel() else 0)
         number = bisect.bisect_left(self._other_begins, end) - 1
         if number >= 0 and self._others[number][1] > begin:
             return self._weights
         first = max(0, bisect.bisect_right(self._begins, begin) - 1)
         return [weight for weight in self._weights[first:bisect.bisect_left(self._begins, end)] if weight.end > begin]
-
-
-def _reach(tensor: torch.Tensor) -> int:
-    """Returns over how many bytes a tensor reaches, gaps included."""
-    if not tensor.numel():
-        return 0
-    last: int = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))
-    return (1 + last) * int(tensor.element_size())

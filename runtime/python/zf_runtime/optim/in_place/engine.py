@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import torch
@@ -29,8 +28,6 @@ class InPlaceEngine(Engine):
         super().__init__(optimizer)
         self._decoupled = decoupled
         self._list = TensorList()
-        self._said: set[str] = set()
-        self._given: dict[str, Any] = {}
 
     def step(self, limit: float | None, scale: float) -> float | None:
         norm = None
@@ -57,7 +54,9 @@ class InPlaceEngine(Engine):
             raise ZfError(f"state={defaults['state_format']!r}: torch must step a parameter of shape "
                           f"{list(roster.params[own[0][0]].shape)} ({own[0][1]}): use state=\"fp32\"")
         if own:
-            self._say_of_torch([reason for _, reason in own], len(own) + len(parts.index))
+            total, reasons = len(own) + len(parts.index), [reason for _, reason in own]
+            self._say(torch_fallback.message(type(self._optimizer).__name__, reasons, total),
+                      stacklevel=8)  # past the wrappers of torch around step()
         if parts.index:
             # First: what it refuses, it refuses before anything is stepped.
             self._step_in_place(parts, tensors, groups, grad_scale)
@@ -93,9 +92,6 @@ class InPlaceEngine(Engine):
         for param in group["params"]:
             refuse_device(param)
 
-    def take(self, optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
-        self._given = state_dict
-
     def loaded(self) -> None:
         optimizer = self._optimizer
         if self._given:
@@ -103,9 +99,6 @@ class InPlaceEngine(Engine):
         self._list = TensorList()
         self._said = set()
         self._list.home(optimizer.param_groups, optimizer.state)
-
-    def end_load(self) -> None:
-        self._given = {}
 
     def _keep_precision(self, given: dict[str, Any]) -> None:
         """Replaces what torch has cast to the type of a 16-bit parameter by what it was cast from."""
@@ -120,9 +113,3 @@ class InPlaceEngine(Engine):
                     entry["low"] = low.to(device=param.device)
                 if param.dtype not in torch_fallback.HALF:
                     entry.pop("master", None)
-
-    def _say_of_torch(self, reasons: list[str], total: int) -> None:
-        line = torch_fallback.message(type(self._optimizer).__name__, reasons, total)
-        if line not in self._said:
-            self._said.add(line)
-            warnings.warn(line, stacklevel=8)  # past the wrappers of torch around step()

@@ -67,7 +67,6 @@ class OverlapEngine(Stated):
         self._turns = 0
         self._wants_norm, self._speculates = wants_norm, speculates
         self._was_asked = False  # for the norm, since the last step
-        self._said: set[str] = set()
         self._is_on_gpu = False
 
     # ---- the arena ----
@@ -513,10 +512,8 @@ class OverlapEngine(Stated):
                 if param in self._optimizer.state:
                     self._optimizer.state[param]["low"] = low
 
-    def _say(self, line: str) -> None:
-        if line not in self._said:
-            self._said.add(line)
-            warnings.warn(f"zf_runtime.AdamW: {line}", stacklevel=4)
+    def _say(self, line: str, stacklevel: int = 5) -> None:
+        super()._say(f"zf_runtime.AdamW: {line}", stacklevel)
 
 
 def _warn_of_lost(places: list[Place]) -> None:

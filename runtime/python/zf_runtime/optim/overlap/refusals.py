@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...errors import ZfError
-from ..tensors.eligibility import local_of
+from ..tensors.eligibility import local_of, reach
 from . import shards
 from .arena import Place
 
@@ -42,7 +42,7 @@ def refuse_shared(params: Sequence[torch.Tensor]) -> None:
                 raise ZfError(f"two parameters, of shapes {list(other.shape)} and {list(param.shape)}, share memory; "
                               "with overlap, or on a GPU, each must have its own. Give both modules one Parameter "
                               "(b.weight = a.weight), or use torch.optim.AdamW")
-        reaching.append((begin + _bytes(param), param))
+        reaching.append((begin + reach(param), param))
 
 
 def refuse_moved(places: Sequence[Place]) -> None:
@@ -55,12 +55,6 @@ def refuse_moved(places: Sequence[Place]) -> None:
             place.address = place.local.data_ptr()
 
 
-def _bytes(param: torch.Tensor) -> int:
-    """Returns how far a parameter reaches in memory, gaps included."""
-    reach: int = sum((length - 1) * stride for length, stride in zip(param.shape, param.stride()))
-    return (1 + reach) * int(param.element_size())
-
-
 def _share(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Returns whether two parameters, of which the first one begins first, share an element. Columns of one matrix do
     not."""
@@ -68,6 +62,6 @@ def _share(first: torch.Tensor, second: torch.Tensor) -> bool:
     size = first.element_size()
     if first.element_size() != second.element_size() or offset % size:
         return True
-    taken = torch.zeros(max(_bytes(first), offset + _bytes(second)) // size, dtype=torch.bool, device="cpu")
+    taken = torch.zeros(max(reach(first), offset + reach(second)) // size, dtype=torch.bool, device="cpu")
     taken.as_strided(first.shape, first.stride()).fill_(True)
     return bool(taken.as_strided(second.shape, second.stride(), offset // size).any())

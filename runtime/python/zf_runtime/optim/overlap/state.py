@@ -35,7 +35,6 @@ class Stated(Engine):
     _finish: Callable[[], None]
     _take_back: Callable[[], None]
     _take_written: Callable[[Iterable[Place]], None]
-    _given: dict[str, Any] | None = None  # a state_dict that is being loaded
 
     def settle(self) -> None:
         if self.opened is None:
@@ -80,7 +79,7 @@ class Stated(Engine):
 
     def take(self, optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
         loaded = take_apart(optimizer, state_dict)
-        self._given = state_dict
+        super().take(optimizer, state_dict)
         return loaded
 
     def loaded(self) -> None:
@@ -101,9 +100,6 @@ class Stated(Engine):
         for place in places:
             place.forget_low_bits()
         take_entries([(place, entries.get(place.param)) for place in places], optimizer.state)
-
-    def end_load(self) -> None:
-        self._given = None
 
 
 def show(place: Place, state: State) -> None:

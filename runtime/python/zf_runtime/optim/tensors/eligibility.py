@@ -148,6 +148,12 @@ def guards(tensors: Sequence[Any]) -> list[Callable[..., bool]]:
         return []
 
 
+def reach(tensor: torch.Tensor) -> int:
+    """Returns over how many bytes a tensor with elements reaches in memory, gaps included."""
+    last: int = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride()))
+    return (1 + last) * int(tensor.element_size())
+
+
 def layout(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Returns what says where and how the elements of a tensor lie."""
     return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()

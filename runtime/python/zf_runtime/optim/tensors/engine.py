@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ class Engine:
     def __init__(self, optimizer: Any):
         self._reference = weakref.ref(optimizer)
         self._is_closed = False
+        self._given: dict[str, Any] | None = None  # a state_dict that is being loaded
+        self._said: set[str] = set()
 
     @property
     def _optimizer(self) -> Any:
@@ -77,13 +80,15 @@ class Engine:
 
     def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any] | None:
         """Notes a state_dict before torch casts its tensors. Returns what torch shall load, if that is another one."""
-        raise NotImplementedError
+        self._given = state_dict
+        return None
 
     def loaded(self) -> None:
         """Takes the state and the param_groups that the optimizer has been given, with those that take() has noted."""
 
     def end_load(self) -> None:
         """Is called after load_state_dict(), also if that has raised."""
+        self._given = None
 
     def timeline(self) -> list[Any]:
         """See AdamW.timeline()."""
@@ -97,3 +102,9 @@ class Engine:
     def close(self) -> None:
         """See AdamW.close()."""
         self._is_closed = True
+
+    def _say(self, line: str, stacklevel: int = 5) -> None:
+        """Warns once."""
+        if line not in self._said:
+            self._said.add(line)
+            warnings.warn(line, stacklevel=stacklevel)

@@ -28,12 +28,18 @@ class Reading(NamedTuple):
     digest: Any  #: see hashing.py
 
 
-class Event(Protocol):
+class Event:
+    """The event of work that is done when its call returns. Subclasses are those of other work."""
+
     def synchronize(self) -> None:
         """Waits on the host."""
 
     def is_done(self) -> bool:
         """Returns whether it is reached, without a wait."""
+        return True
+
+
+REACHED = Event()
 
 
 class SideStream(Protocol):
@@ -71,7 +77,7 @@ class Device(Protocol):
         """Makes the stream by which another thread, the caller of the stream, sends parameters."""
 
 
-class CudaEvent:
+class CudaEvent(Event):
     def __init__(self, event: Any):
         self.event = event
 
@@ -132,17 +138,6 @@ class Cuda:
         return self.side()
 
 
-class _Reached:
-    def synchronize(self) -> None:
-        pass
-
-    def is_done(self) -> bool:
-        return True
-
-
-REACHED = _Reached()  # the event of work that is done when its call returns
-
-
 class HostStream:
     """The calling thread, or with `alone` a thread that leaves the threads of torch to the job."""
 
@@ -173,7 +168,7 @@ class HostStream:
         pass
 
 
-class _ThreadEvent:
+class _ThreadEvent(Event):
     def __init__(self, stream: ThreadStream):
         self._stream = stream
         self.latch = Latch()
