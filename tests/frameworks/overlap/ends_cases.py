@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import signal
+import tempfile
 import threading
 import time
 import traceback
@@ -178,9 +179,10 @@ class Ends(case.AdamWTest):
             self.assertEqual(len(optimizer.param_groups), 1)
 
     def test_closing_ends_a_process_that_stands_still(self):
-        """Also where the garbage collector closes. The step is lost."""
-        for mode, by_hand in (("late", True), ("late", False), ("exact", True), ("exact", False)):
-            with self.subTest(mode, by_hand=by_hand):
+        """Also where a save waits for it, and where the garbage collector closes. The step is lost."""
+        for mode, by_hand, saves in (("late", True, False), ("late", False, False), ("exact", True, False),
+                                     ("exact", True, True), ("exact", False, False)):
+            with self.subTest(mode, by_hand=by_hand, saves=saves), tempfile.TemporaryDirectory() as folder:
                 model = make_model()
                 optimizer = case.with_process(model.parameters(), mode, runtime_options={"close_timeout": 0.5})
                 train(model, optimizer, 1)
@@ -192,8 +194,10 @@ class Ends(case.AdamWTest):
                 going_on = threading.Timer(30, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
                 going_on.start()
                 began = time.monotonic()
+                if saves:
+                    optimizer.save_async(f"{folder}/state.pt")
                 if by_hand:
-                    self.assertRaises(ZfTimeout, optimizer.close)
+                    self.assertRaisesRegex(ZfTimeout, "was killed: it had not finished after 0.5 s", optimizer.close)
                 del optimizer
                 going_on.cancel()
                 self.assertLess(time.monotonic() - began, 20)

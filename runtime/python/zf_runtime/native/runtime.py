@@ -92,6 +92,7 @@ class Runtime(Handle):
         self._note_bytes = note_bytes
         self._close_timeout = _CLOSE_TIMEOUT_S if close_timeout is None else close_timeout
         self._standstill: tuple[float, float] | None = None  # what the process had computed, and when: see end_waits()
+        self._stands_still = False
         super().__init__(options, described)
 
     def __enter__(self) -> Runtime:
@@ -106,6 +107,17 @@ class Runtime(Handle):
             if kind is None:
                 raise  # else the first exception is the one to read
 
+    def close(self) -> None:
+        """Finishes what is submitted and ends the process. The second call does nothing.
+
+        Raises ZfTimeout if the process had not finished within close_timeout and was killed, and ZfWorkerDied if it
+        had died before. The runtime is closed in all cases."""
+        try:
+            super().close()
+        except ZfTimeout:
+            raise ZfTimeout(f"the optimizer process was killed: it had not finished after {self._close_timeout:g} s; "
+                            "close_timeout may be longer", "ZF_TIMEOUT") from None
+
     def end_waits(self) -> None:
         """Is called before close(), while threads may still wait. From now on a wait raises ZfTimeout when the process
         has computed nothing for close_timeout, as one that is stopped. A long step is waited for."""
@@ -118,6 +130,7 @@ class Runtime(Handle):
         if computed != self._standstill[0]:
             self._standstill = (computed, now)
         elif now - self._standstill[1] > self._close_timeout:
+            self._stands_still = True
             raise ZfTimeout(f"the optimizer process has computed nothing for {self._close_timeout:g} s, and is killed: "
                             "it is stopped, or has no CPU", "ZF_TIMEOUT")
 
@@ -368,6 +381,11 @@ class Runtime(Handle):
         settings = self._groups[group]
         element = "f32" if kind == abi.PARAMS else element_type(settings, kind)
         return as_tensor(memory, element, settings.elements), memory
+
+    def save_end(self) -> None:
+        """Lets the next copy have the memory of this one, if there is one."""
+        if not self._stands_still:  # else this would wait for it
+            super().save_end()
 
     def import_state(self, path: str | os.PathLike[str]) -> None:
         """Reads such a file back. Training continues from it bit for bit, on any number of threads. Raises ZfStateError

@@ -346,6 +346,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
         values that they got. In a forked child the process and the step belong to the parent and are left alone."""
         optimizer = self._itself()
         save, optimizer._save = optimizer._save, None
+        optimizer._engine.begin_close()
         try:
             if save is not None:
                 save.wait()

@@ -489,6 +489,10 @@ class OverlapEngine(Stated):
     def timeline(self) -> list[Span]:
         return self._timeline.spans()
 
+    def begin_close(self) -> None:
+        if self.opened is not None:
+            self.opened.arena.runtime.end_waits()
+
     def close(self) -> None:
         live, self.opened, self._is_closed = self.opened, None, True
         try:
@@ -503,7 +507,6 @@ class OverlapEngine(Stated):
             self._order = None
 
     def _close(self, live: Opened) -> None:
-        live.arena.runtime.end_waits()
         try:
             with contextlib.suppress(ZfWorkerDied, ZfTimeout):  # Opened.close() reports it below
                 _warn_of_lost(live.overlap.finish())

@@ -99,6 +99,9 @@ class Engine:
         one, and the next. None: no process has them."""
         return None
 
+    def begin_close(self) -> None:
+        """Is called before close(). No wait, of any thread, lasts for ever any more if the process stands still."""
+
     def close(self) -> None:
         """See AdamW.close()."""
         self._is_closed = True
