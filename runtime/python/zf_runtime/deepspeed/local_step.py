@@ -243,10 +243,13 @@ class OptimizerState:
         """Goes on behind a call of another process, which has made these powers."""
         self.last, self.own_powers = Call(powers.step, powers.betas, self._adamw, self._last.told[2], powers), None
 
-    def next(self, step: int, betas: tuple[float, float], settings: tuple[float, float, float, bool],
-             last: Call | None = None) -> Call:
+    def next(self, step: int, betas: tuple[float, float], lr: float, eps: float, weight_decay: float,
+             bias_correction: bool, last: Call | None = None) -> Call:
         """Returns the call that comes next, after this last one. It is that again for another tensor of the same
         group."""
+        beta1, beta2 = betas
+        betas = float(beta1), float(beta2)
+        settings = float(lr), float(eps), float(weight_decay), bool(bias_correction)
         last = last or (self._collected.calls[-1] if self._collected.calls else self.last)
         if last.told == (step, betas, settings):
             return last

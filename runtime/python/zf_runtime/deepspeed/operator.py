@@ -78,7 +78,7 @@ class CpuAdamOperator:
         step, tensors = _whole(step), (params, grads, exp_avg, exp_avg_sq)
         if self._collecting != optimizer_id:
             state.drop()
-        call = self._call(state, step, (beta1, beta2), lr, eps, weight_decay, bias_correction)
+        call = state.next(step, (beta1, beta2), lr, eps, weight_decay, bias_correction)
         is_empty = params.numel() == 0  # a rank without a part of this group
         slot = None if self.arena is None or is_empty else self.arena.slot_of(params)
         outside = slot is None and not is_empty
@@ -106,16 +106,9 @@ class CpuAdamOperator:
         """Returns the calls that come next, in this order: numbers of steps, and their param_groups."""
         state, call = self._states[optimizer_id], None
         for step, group in steps:
-            call = self._call(state, _whole(step), group["betas"], group["lr"], group["eps"], group["weight_decay"],
+            call = state.next(_whole(step), group["betas"], group["lr"], group["eps"], group["weight_decay"],
                               group["bias_correction"], call)
             yield call
-
-    @staticmethod
-    def _call(state: local_step.OptimizerState, step: int, betas: tuple[float, float], lr: float, eps: float,
-              weight_decay: float, bias_correction: bool, last: local_step.Call | None = None) -> local_step.Call:
-        beta1, beta2 = betas
-        return state.next(step, (float(beta1), float(beta2)),
-                          (float(lr), float(eps), float(weight_decay), bool(bias_correction)), last)
 
     def powers(self, optimizer_id: int) -> local_step.Powers:
         """Returns the powers of beta after the last call."""

@@ -16,7 +16,7 @@ from .arena import MOMENTS, FlatArena, Partition, Slot, hand_out, is_over
 from .attach import finish, unpin
 from .closing import end_abandoned
 from .layout import READERS, RESTORER, WRITERS, Unsupported, check_names, check_partition, stage_of
-from .local_step import OptimizerState, Settings
+from .local_step import OptimizerState
 from .messages import say
 from .replacing import wrap
 from .skipped import announce_skipped_steps
@@ -133,9 +133,8 @@ class ZenFlowOperator:
             for index, slot in enumerate(self.arena.slots):
                 self.arena.adopt_gradients(slot, buffer, slot.param.overlap_grad[buffer])
                 self._optimizer.state[slot.param]["step"] = step
-                settings = Settings(float(lr[index]), float(eps[index]), float(weight_decay[index]),
-                                    bool(bias_correction[index]))
-                call = self._calls.next(step, (float(beta1[index]), float(beta2[index])), settings)
+                call = self._calls.next(step, (beta1[index], beta2[index]), lr[index], eps[index], weight_decay[index],
+                                        bool(bias_correction[index]))
                 self.arena.note(slot, call.scalars)
                 self._calls.last = call
             self.arena.submit(buffer)
