@@ -25,6 +25,10 @@ class Overlap(FrameworkTest):
         self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
         self.assertNotIn("Ran 0 tests", done.stderr)
 
+    def test_each_part_alone_does_what_the_others_count_on(self):
+        """Starts no process."""
+        self.run_cases("clips_cases", "compiled_cases", "engine_cases", "gates_cases", "turn_cases")
+
     def test_it_trains_as_torch_and_as_in_place(self):
         """Costs 18 s: every state format in every mode."""
         self.run_cases("like_torch_cases", "near_torch_cases", "late_cases", "formats_cases", "state_cases")
