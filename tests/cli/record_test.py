@@ -1,4 +1,5 @@
-"""zf-tune record: the user's own job becomes a workload file. The jobs here import an imitated torch, which sleeps."""
+"""zf-tune record: the user's own job becomes a workload file. The jobs here import an imitated torch, which sleeps.
+Tests record/attach.py, record/sitecustomize.py."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """zf_runtime.bind() in real jobs that no wrapper precedes: torch with threads that run already, torchrun, and Ray.
 
-What was seen: PyTorch 2.13.0, Ray 2.60.0 with Ray Train."""
+What was seen: PyTorch 2.13.0, Ray 2.60.0 with Ray Train. Tests binding/math_threads.py, binding/ray.py."""
 
 import os
 import unittest

@@ -1,6 +1,8 @@
 """zf_runtime.deepspeed under the real DeepSpeed: the same bits as DeepSpeedCPUAdam, also when its process is killed.
 
-What was seen: DeepSpeed 0.19.8 (0.19.6 under --long), PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs."""
+What was seen: DeepSpeed 0.19.8 (0.19.6 under --long), PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs. Tests
+deepspeed/arena.py, deepspeed/beside.py, deepspeed/closing.py, deepspeed/exact_stages_1_and_2.py, deepspeed/fused.py,
+deepspeed/publisher.py, deepspeed/waiting.py, deepspeed/zenflow.py."""
 
 import itertools
 import json

@@ -1,7 +1,8 @@
 """Mode exact under ZeRO stage 3 of the real DeepSpeed: the step runs beside the next forward, with the same bits.
 
 In most cases the optimizer process stands still for a while in each step, so that whatever does not wait for it reads
-old weights. What was seen: DeepSpeed 0.19.8, PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs."""
+old weights. What was seen: DeepSpeed 0.19.8, PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs. Tests
+deepspeed/beside.py, deepspeed/exact_stage_3.py, deepspeed/speculation.py."""
 
 import itertools
 import json

@@ -1,7 +1,8 @@
 """ZeRO's partitions outlive the trainer: under the real DeepSpeed and launchers, a rank of two is killed, all are
 started again, and what they have at the end are the bits of a run that was not killed.
 
-What was seen: DeepSpeed 0.19.8, PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs."""
+What was seen: DeepSpeed 0.19.8, PyTorch 2.13.0, gloo, DeepSpeed's accelerator for CPUs. Tests deepspeed/keeping.py,
+optim/overlap/ranks.py."""
 
 import json
 import os

@@ -1,6 +1,7 @@
 """zf-tune record with real jobs: PyTorch's AdamW, ours, and DeepSpeed's modes.
 
-Seen with PyTorch 2.13.0 and DeepSpeed 0.19.8."""
+Seen with PyTorch 2.13.0 and DeepSpeed 0.19.8. Tests record/__init__.py, record/jobs.py, record/probes.py,
+record/recorder.py."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""The cases of cases.json, as Python programs ask the library."""
+"""The cases of cases.json, as Python programs ask the library. Tests binding/which_rank.py, native/environment.py."""
 
 import json
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The rooms of the Python package: what each may import, as its sources do and as docs/design.md draws it.
+"""The rooms of the Python package: what each may import, as its sources do and as docs/design.md draws it; and which
+tests hold each module.
 
 After a change of rooms, `tests/rooms/python_rooms_test.py --draw` prints the arrows anew.
 """
@@ -13,6 +14,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = SOURCE / "runtime/python/zf_runtime"
+TESTS = SOURCE / "tests"
 PAGE = SOURCE / "docs/design.md"
 
 # From the ground up: a room may import from those before it. `zf_runtime` is what users import; errors.py is for all.
@@ -83,6 +85,21 @@ def circles() -> list[list[str]]:
     return found
 
 
+def tested() -> dict[pathlib.Path, set[str]]:
+    """Returns the modules that each test names at the end of its docstring: "Tests errors.py, binding/bind.py."."""
+    named = {}
+    for path in (*TESTS.rglob("*_test.py"), *TESTS.rglob("*_cases.py")):
+        end = re.search(r"\bTests\s+[\w/]+\.py\b.*$", ast.get_docstring(ast.parse(path.read_text())) or "", re.DOTALL)
+        named[path] = set(re.findall(r"[\w/]+\.py\b", end[0])) if end else set()
+    return named
+
+
+def holds_code(path: pathlib.Path) -> bool:
+    """Returns whether a module does anything: an __init__.py may only say what its room is."""
+    nodes = ast.parse(path.read_text()).body
+    return path.name != "__init__.py" or any(isinstance(node, ast.FunctionDef) for node in nodes)
+
+
 class PythonRooms(unittest.TestCase):
     def test_no_arrow_runs_up(self):
         for room, others in uses().items():
@@ -94,6 +111,15 @@ class PythonRooms(unittest.TestCase):
 
     def test_every_folder_is_a_room(self):
         self.assertEqual({path.parent.name for path in PACKAGE.rglob("*.py")}, set(ROOMS))
+
+    def test_each_module_is_named_by_a_test(self):
+        there = {str(path.relative_to(PACKAGE)) for path in modules().values()}
+        named = tested()
+        for test, names in named.items():
+            self.assertEqual(names - there, set(), f"{test} names what is not there")
+        lacking = {name for name in there if holds_code(PACKAGE / name)} - set().union(*named.values())
+        self.assertEqual(lacking, set(), "the docstring of a test that turns red if they are broken ends with: Tests "
+                                         "ROOM/NAME.py.")
 
     def test_modules_are_private_by_folder_and_not_by_name(self):
         names = [path.name for path in PACKAGE.rglob("*.py")]

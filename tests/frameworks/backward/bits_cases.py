@@ -1,4 +1,5 @@
-"""Mode backward trains with the bits of mode off, whatever the model is, and frees the gradients."""
+"""Mode backward trains with the bits of mode off, whatever the model is, and frees the gradients. Tests
+optim/backward/engine.py."""
 
 import copy
 import io

@@ -1,4 +1,5 @@
-"""What cannot be stepped within backward is refused in words, or is stepped as in mode off."""
+"""What cannot be stepped within backward is refused in words, or is stepped as in mode off. Tests
+optim/backward/engine.py."""
 
 import warnings
 

@@ -1,4 +1,5 @@
-"""DeepSpeedCPUAdam by hand under zf_runtime.deepspeed: DeepSpeed's bits, without its compiled operator."""
+"""DeepSpeedCPUAdam by hand under zf_runtime.deepspeed: DeepSpeed's bits, without its compiled operator. Tests
+deepspeed/local_step.py."""
 
 import contextlib
 import copy

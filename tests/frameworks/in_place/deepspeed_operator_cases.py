@@ -1,5 +1,6 @@
 """The operator of zf_runtime.deepspeed beside DeepSpeed's own: in one optimizer, in any order of calls, refused and
-interrupted. ZF_SEQUENCES=4000 runs that many random sequences of calls."""
+interrupted. ZF_SEQUENCES=4000 runs that many random sequences of calls. Tests deepspeed/operator.py,
+deepspeed/steady.py."""
 
 import contextlib
 import copy

@@ -1,4 +1,5 @@
-"""What tells tensors from those of the last step is seen, with torch's own guards and without them."""
+"""What tells tensors from those of the last step is seen, with torch's own guards and without them. Tests
+optim/in_place/columns.py, optim/in_place/newcomers.py, optim/in_place/pointers.py, optim/in_place/tensor_list.py."""
 
 import contextlib
 import unittest

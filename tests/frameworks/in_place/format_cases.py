@@ -1,4 +1,5 @@
-"""AdamW(state=...): fewer bytes, the same bits in any grouping, and checkpoints of every format."""
+"""AdamW(state=...): fewer bytes, the same bits in any grouping, and checkpoints of every format. Tests
+optim/tensors/formats.py."""
 
 import copy
 import io

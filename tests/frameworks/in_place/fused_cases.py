@@ -1,4 +1,5 @@
-"""How far a step in place is from torch.optim.AdamW(fused=True), and that errors which look small are far."""
+"""How far a step in place is from torch.optim.AdamW(fused=True), and that errors which look small are far. Tests
+optim/in_place/engine.py."""
 
 import copy
 import pathlib

@@ -1,4 +1,5 @@
-"""An exception at any point of step(): counts agree with what was stepped, and going on is right."""
+"""An exception at any point of step(): counts agree with what was stepped, and going on is right. Tests
+optim/in_place/engine.py, optim/in_place/parts.py."""
 
 import os
 import random

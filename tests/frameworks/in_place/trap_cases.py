@@ -1,4 +1,5 @@
-"""Where a step by pointers could go wrong without a word, and what is refused in words."""
+"""Where a step by pointers could go wrong without a word, and what is refused in words. Tests optim/around_step.py,
+optim/in_place/torch_fallback.py, optim/tensors/eligibility.py."""
 
 import contextlib
 import copy

@@ -1,4 +1,5 @@
-"""What jobs do with their parameters between steps: in place, each holds as it does with torch's optimizer."""
+"""What jobs do with their parameters between steps: in place, each holds as it does with torch's optimizer. Tests
+optim/adam.py, optim/in_place/parts.py."""
 
 import inspect
 import io

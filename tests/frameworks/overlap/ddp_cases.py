@@ -1,5 +1,5 @@
 """DistributedDataParallel with two ranks: mode exact trains as overlap="off", bit for bit, also where the
-optimizer process stands still as forward begins. Costs 10 s."""
+optimizer process stands still as forward begins. Costs 10 s. Tests optim/overlap/ddp_hook.py."""
 
 import contextlib
 import os

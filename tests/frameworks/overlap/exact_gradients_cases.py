@@ -1,4 +1,5 @@
-"""In mode exact gradients that a program writes and clips are stepped as with overlap="off", bit for bit. Costs 5 s."""
+"""In mode exact gradients that a program writes and clips are stepped as with overlap="off", bit for bit. Costs 5 s.
+Tests optim/clips.py, optim/overlap/gradients.py, optim/tensors/clipping.py."""
 
 import os
 import signal

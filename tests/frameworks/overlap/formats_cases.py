@@ -1,5 +1,5 @@
 """AdamW(state=...) with an optimizer process: fewer bytes, the bits of a step in place, and checkpoints of every
-format."""
+format. Tests optim/overlap/arena.py, optim/tensors/formats.py."""
 
 import copy
 import io

@@ -1,5 +1,6 @@
 """FSDP2 over gloo: mode exact computes and reads what overlap="off" does, bit for bit, also where the optimizer process
-stands still as step() hands over. Costs 30 s; ZF_PROGRAMS and ZF_KILLS make it longer."""
+stands still as step() hands over. Costs 30 s; ZF_PROGRAMS and ZF_KILLS make it longer. Tests
+optim/overlap/shards.py."""
 
 import datetime
 import itertools

@@ -1,4 +1,5 @@
-"""What is kept of a trainer that has died is what the next one goes on with, bit for bit; and what is refused."""
+"""What is kept of a trainer that has died is what the next one goes on with, bit for bit; and what is refused. Tests
+optim/overlap/kept.py, optim/overlap/steps.py."""
 
 import hashlib
 import os

@@ -1,4 +1,5 @@
-"""Ranks that come back after a death come back at one step, or say why they cannot."""
+"""Ranks that come back after a death come back at one step, or say why they cannot. Tests optim/overlap/ranks.py,
+optim/overlap/steps.py."""
 
 import datetime
 import os

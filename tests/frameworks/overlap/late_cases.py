@@ -1,4 +1,5 @@
-"""With overlap="late" parameters are one step old in each forward, and nothing else differs."""
+"""With overlap="late" parameters are one step old in each forward, and nothing else differs. Tests
+optim/overlap/gates.py, optim/overlap/turn.py."""
 
 import copy
 import os

@@ -1,5 +1,5 @@
 """Trainer, accelerate and Lightning train with mode exact as with torch's AdamW, whether they clip themselves or let
-the optimizer do it; and with torch.compile as with overlap="off". Costs 25 s."""
+the optimizer do it; and with torch.compile as with overlap="off". Costs 25 s. Tests optim/overlap/compiled.py."""
 
 import contextlib
 import io

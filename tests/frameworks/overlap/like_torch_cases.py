@@ -1,5 +1,5 @@
 """AdamW with an optimizer process does what torch.optim.AdamW does, to fp32 rounding, and what AdamW in place does, bit
-for bit: where step() waits, and in mode exact."""
+for bit: where step() waits, and in mode exact. Tests optim/adam.py, optim/overlap/engine.py."""
 
 import warnings
 

@@ -1,4 +1,5 @@
-"""What memory a later param_group and close() need, and that a failure there costs nothing."""
+"""What memory a later param_group and close() need, and that a failure there costs nothing. Tests
+optim/overlap/arena.py."""
 
 import mmap
 import os

@@ -1,4 +1,5 @@
-"""What happens rarely in mode exact, and changes no bit either. Costs 4 s."""
+"""What happens rarely in mode exact, and changes no bit either. Costs 4 s. Tests optim/clips.py,
+optim/tensors/threads.py."""
 
 import ctypes
 import gc

@@ -1,5 +1,5 @@
 """In mode exact a program reads and writes what it does with overlap="off", bit for bit, however it does it. Costs
-25 s. ZF_READS is how often each job runs."""
+25 s. ZF_READS is how often each job runs. Tests optim/overlap/compiled.py, optim/overlap/reads.py."""
 
 import copy
 import functools

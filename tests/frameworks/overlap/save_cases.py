@@ -1,4 +1,5 @@
-"""save_async() and DCP's async_save() have one moment between two steps, bit for bit, while the steps go on."""
+"""save_async() and DCP's async_save() have one moment between two steps, bit for bit, while the steps go on. Tests
+optim/overlap/held.py, optim/saving.py."""
 
 import contextlib
 import gc

@@ -1,5 +1,5 @@
 """Where steps begin in backward, every bit and every read is that of overlap="off". Costs 12 s; ZF_KILLS makes it
-longer."""
+longer. Tests optim/overlap/speculation.py."""
 
 import copy
 import io

@@ -1,4 +1,5 @@
-"""A checkpoint of AdamW with an optimizer process is one of torch.optim.AdamW, and the other way round."""
+"""A checkpoint of AdamW with an optimizer process is one of torch.optim.AdamW, and the other way round. Tests
+optim/overlap/state.py."""
 
 import copy
 import io

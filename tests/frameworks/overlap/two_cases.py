@@ -1,4 +1,5 @@
-"""Two optimizers over the same parameters: each steps what the other one has left, whatever runs beside training."""
+"""Two optimizers over the same parameters: each steps what the other one has left, whatever runs beside training. Tests
+optim/tensors/others.py."""
 
 import itertools
 import os

@@ -1,5 +1,6 @@
 """What a program does to parameters, param_groups and state between the steps of AdamW with an optimizer process is
-taken, as torch.optim.AdamW takes it, or refused in words. Nothing is ignored in silence."""
+taken, as torch.optim.AdamW takes it, or refused in words. Nothing is ignored in silence. Tests
+optim/overlap/refusals.py, optim/overlap/state.py, optim/tensors/hashing.py."""
 
 import copy
 import itertools

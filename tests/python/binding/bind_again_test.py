@@ -1,4 +1,5 @@
-"""zf_runtime.bind() in a process that was bound before, by itself, by zf-tune exec, or with its parent."""
+"""zf_runtime.bind() in a process that was bound before, by itself, by zf-tune exec, or with its parent. Tests
+binding/bind.py, binding/home.py."""
 
 import os
 import pathlib

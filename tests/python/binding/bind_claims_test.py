@@ -1,6 +1,6 @@
 """Two ranks never have the same CPUs: zf_runtime.bind() claims them for as long as its process runs, and no longer.
 
-The holders of claims are real processes, which are killed."""
+The holders of claims are real processes, which are killed. Tests binding/claims.py."""
 
 import os
 import signal

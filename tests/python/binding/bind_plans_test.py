@@ -1,4 +1,5 @@
-"""Which home zf_runtime.bind() takes: by a plan, by a rank, by what Ray says."""
+"""Which home zf_runtime.bind() takes: by a plan, by a rank, by what Ray says. Tests binding/ask_tune.py,
+binding/ray.py, binding/which_rank.py."""
 
 import subprocess
 import unittest

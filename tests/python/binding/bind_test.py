@@ -1,4 +1,5 @@
-"""zf_runtime.bind(): where the process and its threads are afterwards, and what is said of it."""
+"""zf_runtime.bind(): where the process and its threads are afterwards, and what is said of it. Tests binding/bind.py,
+binding/bound.py, binding/math_threads.py, binding/memory.py, binding/own_threads.py."""
 
 import pathlib
 import unittest

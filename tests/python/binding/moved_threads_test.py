@@ -1,4 +1,5 @@
-"""Who moved my threads: one look at all masks, after step 20 of an optimizer of ours, or some time after bind()."""
+"""Who moved my threads: one look at all masks, after step 20 of an optimizer of ours, or some time after bind(). Tests
+binding/moved_threads.py."""
 
 import unittest
 

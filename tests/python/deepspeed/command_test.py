@@ -1,4 +1,5 @@
-"""python -m zf_runtime.deepspeed: wrong command lines, and scripts without DeepSpeed. Needs no package."""
+"""python -m zf_runtime.deepspeed: wrong command lines, and scripts without DeepSpeed. Needs no package. Tests
+deepspeed/__init__.py, deepspeed/__main__.py."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
 """On a system without a compiler a job goes on without the operator that DeepSpeed compiles in init_distributed, and a
-start that waits for another one's compiler says so."""
+start that waits for another one's compiler says so. Tests deepspeed/compiling.py."""
 
 import contextlib
 import io

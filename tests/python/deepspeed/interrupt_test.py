@@ -2,7 +2,7 @@
 counts what was stepped, and training goes on right. Interrupted at every line, and by signals at random.
 
 The optimizers here only look like ZeRO's. ZF_INTERRUPTS=2000 does 2,000 signals per mode, and all lines; otherwise it
-is a sample."""
+is a sample. Tests deepspeed/arena.py, deepspeed/waiting.py."""
 
 import os
 import signal

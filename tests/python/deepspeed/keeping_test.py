@@ -1,4 +1,5 @@
-"""What is noted with the steps of an engine that is kept, and taken back. Engines here only look like DeepSpeed's."""
+"""What is noted with the steps of an engine that is kept, and taken back. Engines here only look like DeepSpeed's.
+Tests deepspeed/keeping.py."""
 
 import pickle
 import sys

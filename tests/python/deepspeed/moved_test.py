@@ -1,5 +1,5 @@
 """What a program gives other memory through .data counts at the next step of the DeepSpeed adapter: moments, masters
-and gradients. The optimizers here only look like ZeRO's."""
+and gradients. The optimizers here only look like ZeRO's. Tests deepspeed/arena.py."""
 
 import unittest
 

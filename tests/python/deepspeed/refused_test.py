@@ -1,4 +1,5 @@
-"""What the native optimizer does not take of DeepSpeed, and why. The optimizers here only look like DeepSpeed's."""
+"""What the native optimizer does not take of DeepSpeed, and why. The optimizers here only look like DeepSpeed's. Tests
+deepspeed/__init__.py, deepspeed/attach.py, deepspeed/layout.py, deepspeed/superoffload.py, optim/overlap/steps.py."""
 
 import contextlib
 import io

@@ -1,4 +1,5 @@
-"""What install() replaces of DeepSpeed: the table of the page, and what the installed DeepSpeed has of it."""
+"""What install() replaces of DeepSpeed: the table of the page, and what the installed DeepSpeed has of it. Tests
+deepspeed/seams.py."""
 
 import re
 import unittest

@@ -1,4 +1,5 @@
-"""Steps that DeepSpeed skips are said in one line with their count, at most once a minute."""
+"""Steps that DeepSpeed skips are said in one line with their count, at most once a minute. Tests
+deepspeed/skipped.py."""
 
 import contextlib
 import io

@@ -1,4 +1,5 @@
-"""An integer that C cannot hold or an index out of range is one Python error. Needs the standard library only."""
+"""An integer that C cannot hold or an index out of range is one Python error. Needs the standard library only. Tests
+native/checks.py."""
 
 import re
 import unittest

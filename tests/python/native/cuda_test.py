@@ -1,4 +1,4 @@
-"""Tests registration with CUDA against a stand-in for its runtime, so that no GPU is needed."""
+"""Tests registration with CUDA against a stand-in for its runtime, so that no GPU is needed. Tests native/cuda.py."""
 
 import unittest
 from unittest import mock

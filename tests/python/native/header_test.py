@@ -1,4 +1,5 @@
-"""Tests that the Python package declares what zf_runtime.h declares: members, functions and constants."""
+"""Tests that the Python package declares what zf_runtime.h declares: members, functions and constants. Tests
+native/abi.py."""
 
 import ctypes
 import dataclasses

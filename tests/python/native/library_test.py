@@ -1,4 +1,5 @@
-"""Tests where the package finds the library when nobody names it, and its error when it does not find it."""
+"""Tests where the package finds the library when nobody names it, and its error when it does not find it. Tests
+native/library.py."""
 
 import _ctypes
 import ctypes

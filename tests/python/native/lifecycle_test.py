@@ -1,4 +1,5 @@
-"""A failure to open, close or live is one clear exception and leaves nothing behind. Uses the standard library only."""
+"""A failure to open, close or live is one clear exception and leaves nothing behind. Uses the standard library only.
+Tests __init__.py, errors.py, native/handle.py, native/runtime.py, optim/torch_version.py."""
 
 import inspect
 import os

@@ -1,5 +1,6 @@
 """A process that `zf-tune exec` started on its whole home has the training CPUs while a runtime is open, and torch's
-number of threads follows. Each case runs in an interpreter of its own, with what exec would set."""
+number of threads follows. Each case runs in an interpreter of its own, with what exec would set. Tests
+native/handle.py."""
 
 import os
 import pathlib

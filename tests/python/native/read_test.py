@@ -1,5 +1,5 @@
 """The local engine reads arrays once: copies, sums of squares, digests; and what a step is told in words. Needs the
-standard library only."""
+standard library only. Tests native/local_calls.py."""
 
 import ctypes
 import math

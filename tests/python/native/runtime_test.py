@@ -1,4 +1,5 @@
-"""NumPy views are the runtime's own memory, and its steps are the documented arithmetic, bit for bit."""
+"""NumPy views are the runtime's own memory, and its steps are the documented arithmetic, bit for bit. Tests
+native/group.py, native/runtime.py."""
 
 import gc
 import os

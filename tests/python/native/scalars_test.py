@@ -1,4 +1,5 @@
-"""A submission steps each group by its scalars, which are torch's. Needs the standard library only."""
+"""A submission steps each group by its scalars, which are torch's. Needs the standard library only. Tests
+native/scalars.py."""
 
 import ctypes
 import unittest

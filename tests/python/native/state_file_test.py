@@ -1,4 +1,5 @@
-"""A state file is what docs/recovery.md says, read here by a second implementation, and carries a training on."""
+"""A state file is what docs/recovery.md says, read here by a second implementation, and carries a training on. Tests
+native/runtime.py."""
 
 import dataclasses
 import os

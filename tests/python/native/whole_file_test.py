@@ -1,4 +1,5 @@
-"""Files that the package writes are whole, and replace nothing but a file. Needs no torch.
+"""Files that the package writes are whole, and replace nothing but a file. Needs no torch. Tests native/whole_file.py,
+record/__init__.py.
 
 What the machine refuses on the way is tested in tests/unit/os/atomic_file_test.cpp."""
 

@@ -1,4 +1,5 @@
-"""A fork and the end of a process wait for the step that is under way beside training. Costs 2 s."""
+"""A fork and the end of a process wait for the step that is under way beside training. Costs 2 s. Tests
+optim/overlap/follower.py."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
 """A latch that is set twice, while others wait and wake, ends each wait and raises nothing. Uses the standard library
-only."""
+only. Tests optim/tensors/threads.py."""
 
 import signal
 import sys

@@ -1,4 +1,5 @@
-"""What the recorder of zf-tune record makes of the events of a job. Needs neither torch nor the library."""
+"""What the recorder of zf-tune record makes of the events of a job. Needs neither torch nor the library. Tests
+record/jobs.py, record/timeline.py, record/workload.py."""
 
 import json
 import subprocess
