@@ -1,5 +1,5 @@
 """AdamW with an optimizer process raises one clear exception when it refuses, closes or dies, and leaves the parameters
-usable. Tests optim/overlap/opened.py, optim/overlap/refusals.py."""
+usable. Tests optim/tensors/engine.py, optim/overlap/opened.py, optim/overlap/refusals.py."""
 
 import contextlib
 import os
