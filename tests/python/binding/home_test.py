@@ -14,9 +14,9 @@ LINE = ("zf-binding/1 rank=1 home=4-7 training=4-6 started_on=home threads=3 hom
 class Homes(unittest.TestCase):
     def test_a_process_is_started_on_its_home_or_on_the_part_for_training(self):
         whole = parse_home(LINE)
-        self.assertEqual((whole.rank, whole.cpus, whole.threads, whole.mems), (1, {4, 5, 6, 7}, 4, {0}))
+        self.assertEqual((whole.rank, whole.cpus, whole.mems), (1, {4, 5, 6, 7}, {0}))
         training = parse_home(LINE.replace("started_on=home", "started_on=training"))
-        self.assertEqual((training.cpus, training.threads, training.whole), ({4, 5, 6}, 3, {4, 5, 6, 7}))
+        self.assertEqual((training.cpus, training.whole), ({4, 5, 6}, {4, 5, 6, 7}))
 
     def test_it_is_that_of_a_process_with_its_rank_alone(self):
         for variables, is_own in (({"ZF_RANK": "1"}, True), ({"ZF_RANK": "0"}, False), ({}, False),

@@ -23,7 +23,7 @@ class Options(unittest.TestCase):
     def test_what_cannot_be_is_named(self):
         for given, error, why in ((("a\0b", None, 0), ValueError, "it must be a name"),
                                   ((3, None, 0), ValueError, "keep is 3; it must be a name"),
-                                  (("mine", 0, 0), ValueError, "keep_s is 0; it must be 1 or more"),
+                                  (("mine", 0, 0), ValueError, "keep_s is 0; it must be 1 to 2592000"),
                                   (("mine", 30 * 24 * 3600 + 1, 0), ValueError, "keep_s is 2592001; it must be"),
                                   (("mine", 1.5, 0), TypeError, "keep_s is 1.5; it must be an integer"),
                                   (("mine", None, -1), ValueError, "note_bytes is -1; it must be")):
