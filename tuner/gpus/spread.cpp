@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
@@ -72,7 +72,7 @@ std::map<int, std::size_t> gpus_by_package(const Topology& topology, const std::
 }
 
 std::size_t most_in_a_package(const std::map<int, std::size_t>& by_package) {
-  return std::ranges::max(by_package | std::views::values);
+  return std::ranges::max_element(by_package, {}, &std::pair<const int, std::size_t>::second)->second;
 }
 
 std::vector<Gpu> spread_over_packages(const Topology& topology, const std::vector<Gpu>& gpus, int ranks) {
