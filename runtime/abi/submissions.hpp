@@ -42,7 +42,7 @@ class Submissions {
   bool is_state_whole() const;
   /// Returns the first group with a speculated step that is not decided.
   std::optional<std::size_t> undecided_group() const;
-  /// Goes on in an arena of another trainer, of which all submitted work is done.
+  /// Takes over the arena of another trainer. Precondition: all work that was submitted to it is done.
   void go_on();
   /// Submits that each speculated step is taken back.
   void take_back_all();
@@ -84,7 +84,7 @@ class Submissions {
   void prepare(const zf_submit_args& args);
   /// Publishes the work on the chosen group of this number, and raises `count`, the number of entries.
   void publish(std::size_t number, const zf_submit_args& args, std::uint64_t& count);
-  /// Does so for a step, of which the request is written.
+  /// Publishes a step of a group, and raises `count`. Precondition: the request of the step is written.
   void publish_step(std::uint32_t index, std::uint32_t buffer, std::uint64_t& count);
   /// Lets the worker see the entries up to `count`.
   void ring(std::uint64_t count);

@@ -21,7 +21,7 @@ inline constexpr Nanoseconds kSpinNs = 30'000;
 /// was written before the change.
 class alignas(kLinePair) WaitableCounter {
  public:
-  /// Sets the value without waking anybody. Precondition: no thread waits.
+  /// Sets the value without waking a thread. Precondition: no thread waits.
   void set(std::uint32_t value) { value_.store(value, std::memory_order_relaxed); }
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
 

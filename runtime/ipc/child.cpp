@@ -60,7 +60,7 @@ std::string describe(const ExitStatus& status) {
     return format_text("was killed by signal {} ({})", *status.signal, name != nullptr ? name : "?");
   }
   if (status.code) return format_text("ended with status {}", *status.code);
-  return "has ended, and its exit status was collected by someone else (is SIGCHLD ignored?)";
+  return "has ended, and other code has collected its exit status (is SIGCHLD ignored?)";
 }
 
 Error lost_pidfd(pid_t pid) {

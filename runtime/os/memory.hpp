@@ -25,7 +25,7 @@ PolicyRefusal set_thread_memory_policy(MemoryPolicy policy, const NodeSet& nodes
 /// (containers often refuse get_mempolicy). Its nodes are those that the cpuset allows.
 std::optional<ThreadPolicy> thread_memory_policy();
 
-/// Sets the policy of a range of which no page has been touched yet. Precondition: start is page-aligned.
+/// Sets the policy of a range. Precondition: start is page-aligned, and no page of the range was touched yet.
 PolicyRefusal set_range_memory_policy(MemoryPolicy policy, const NodeSet& nodes, void* start,
                                       std::size_t bytes);
 

@@ -81,7 +81,7 @@ struct NotEmpty {
   }
 };
 
-/// A list, each item of which keeps a rule.
+/// A list in which each item keeps a rule.
 template <class Rule>
 struct Each {
   Rule rule;

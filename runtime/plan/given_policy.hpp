@@ -25,8 +25,8 @@ NodeSet nodes_under(const NodeSet& planned, const ThreadPolicy& policy);
 /// first, so it lies near them. Where the plan prefers no node, nothing is set, and the policy holds. Pure.
 OptimizerSide side_under(OptimizerSide side, const ThreadPolicy& policy);
 
-/// Returns the first rank of the plan of which the policy names no preferred node; nothing if there is none.
-/// Pure.
+/// Returns the first rank of the plan that gets no memory on its preferred nodes, because the policy names
+/// none of them; nothing if there is no such rank. Pure.
 std::optional<int> rank_kept_away(const Plan& plan, const ThreadPolicy& policy);
 
 /// Returns what zf-tune exec will do: "the memory policy bind on node 1 is set here, and zf-tune exec keeps

@@ -21,7 +21,7 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Returns the schedule of a workload, of which the part `scale` is measured.
+/// Returns the schedule of a workload. scale: the part of the workload that is measured.
 Schedule schedule_of(const Workload& workload, double scale);
 
 /// Returns the part of a period's training behind which the optimizer step can hide: all training steps

@@ -18,7 +18,7 @@ constexpr std::string_view kVersion = "zf-binding/1";
               "start the job under zf-tune exec, or unset ZF_BINDING");
 }
 
-/// The words "name=value" of the line, each of which must be read exactly once.
+/// The words "name=value" of the line. The caller must read each exactly once.
 class Words {
  public:
   explicit Words(std::string_view line) {

@@ -85,7 +85,7 @@ std::string worker_help() {
          "when the trainer ends. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are left to the trainer.\n"
          "\n"
          "  --cpus LIST            one pinned thread per CPU; OS indexes like 7-11 (required)\n"
-         "  --threads N            so many threads, each of which may run on all CPUs of --cpus, because\n"
+         "  --threads N            so many threads; each may run on all CPUs of --cpus, because\n"
          "                         neighbours share them (default: one pinned thread per CPU)\n"
          "  --home LIST            all CPUs of the rank: threads without their own CPU run on these if all\n"
          "                         CPUs of the pool are gone (default: those of the pool)\n"

@@ -266,7 +266,8 @@ SETTINGS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.1}
 
 
 def deepspeed_adam(param, dtype):
-    """DeepSpeed's optimizer: all in bf16, or of an fp32 master and gradient, of which it does not copy to bf16."""
+    """Returns DeepSpeed's optimizer: all in bf16, or with an fp32 master and gradient. It makes no bf16 copy of the
+    master."""
     from deepspeed.ops.adam import DeepSpeedCPUAdam
 
     params = [param] if dtype == torch.bfloat16 else tensors([param.numel()], dtype)

@@ -105,7 +105,7 @@ cap_deadline() {
 }
 
 # bounded SECONDS COMMAND...: runs COMMAND. Returns its exit status, or 124 if it took too long. Sets $answer to its
-# output, of which it keeps at most $largest_text + 1 bytes.
+# output, cut after $largest_text + 1 bytes.
 bounded() {
   local seconds=$1 status=124
   shift

@@ -149,7 +149,7 @@ class Record(zf_cli.CommandTest):
     def test_a_job_that_never_steps_ends_with_1(self):
         self.assert_nothing_recorded(self.record(*self.job(0)), RUNTIME_ERROR, "no backward was seen")
         self.assert_nothing_recorded(self.record(*self.job(3)), RUNTIME_ERROR,
-                                     "3 optimizer steps seen, of which 1 can be used: let the job run longer")
+                                     "3 optimizer steps seen, 1 usable: let the job run longer")
         self.assert_nothing_recorded(self.record("true"), RUNTIME_ERROR,
                                      "no Python process of the command imported torch")
 

@@ -126,8 +126,8 @@ Exit bench_run(const Arguments& arguments) {
     if (elements > available / 2 / each) {
       throw Error(
           Exit::infeasible,
-          format_text("zf-tune bench: --params: {} parameters need {} of memory, and {} are available, "
-                      "of which bench uses at most half",
+          format_text("zf-tune bench: --params: {} parameters need {} of memory, and {} are available; "
+                      "bench uses at most half of that",
                       *params, print_bytes(elements * each), print_bytes(available)),
           format_text("ask for {} or fewer", print_quantity(available / 2 / each)));
     }

@@ -8,8 +8,8 @@
 
 namespace zf {
 
-/// The choice whether times that a sweep has taken and has left are shown. Those of a simulated machine are
-/// not anybody's time: the sweep of a minute is over at once.
+/// The choice whether the times that a sweep has taken and has left are shown. They are hidden for a
+/// simulated machine: the user waits for none of them, because the sweep of a minute is over at once.
 enum class Clock { shown, hidden };
 
 /// Returns the line for a terminal of that many columns: "refine 3/6: pool 8, spread | best pool 4, compact:

@@ -26,13 +26,13 @@ struct ModelSize {
   std::uint64_t largest_trained() const { return std::min(largest, trainable); }
 };
 
-/// Returns the size of a model of which only the number of parameters is known. Its largest parameter is
-/// taken to be an embedding of 131,072 words, or a quarter of the model if that is less; a layer is as large
-/// as in decoders with a width of 128 times their depth. Pure.
+/// Returns the size of a model from its number of parameters alone. Its largest parameter is taken to be an
+/// embedding of 131,072 words, or a quarter of the model if that is less; a layer is as large as in decoders
+/// with a width of 128 times their depth. Pure.
 ModelSize usual_model(std::uint64_t params);
 
-/// Returns the size of a model with these parameters, all of which are trained. A layer is what has the same
-/// name up to the first number in it. Pure.
+/// Returns the size of a model with these parameters. All are trained. The parameters that have the same
+/// name up to the first number in it are one layer. Pure.
 ModelSize model_of_tensors(const std::vector<ModelTensor>& tensors);
 
 /// Returns the parameters that the header of a .safetensors file lists: what has whole numbers, or is a mask,

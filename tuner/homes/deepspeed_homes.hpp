@@ -35,8 +35,8 @@ std::string deepspeed_objection(const Split& split, const Topology& topology,
 
 /// Returns a sentence for each way in which DeepSpeed's own cuts deal fast cores badly: some rank has fewer
 /// than an even share of those that are allowed; a rank trains on some slow cores while its optimizer has
-/// fast ones, because DeepSpeed trains on the lowest CPUs. Returns none if all cores are alike. Among cores
-/// of one make, of which some are fast today, a cut along L3 groups is not bad. `split` is one of
+/// fast ones, because DeepSpeed trains on the lowest CPUs. Returns none if all cores are alike. If all
+/// cores are of one make, and some are fast today, a cut along L3 groups is not bad. `split` is one of
 /// deepspeed_homes().
 std::vector<std::string> unfair_fast_cores(const Split& split, const Topology& topology,
                                            const CpuSet& allowed);

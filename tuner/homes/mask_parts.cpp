@@ -157,7 +157,7 @@ class MaskDivision {
     return count > 0 ? sum / count : 0;
   }
 
-  /// Returns the region of which `from` can give a unit to `to` at the least cost in distance; null: none.
+  /// Returns the region in which `from` can give `to` a unit at the least cost in distance; null: none.
   Region* region_between(std::size_t from, std::size_t to) {
     Region* best = nullptr;
     for (Region& region : regions_) {
@@ -178,7 +178,7 @@ class MaskDivision {
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return load_[a] < load_[b]; });
     for (const std::size_t poor : order) {
-      // Who can give to whom, backwards from the poor rank.
+      // Find the ranks that can give to the poor rank, then those that can give to these, and so on.
       std::vector<std::optional<std::size_t>> gives_to(load_.size());
       Ranks reached{poor};
       for (std::size_t next = 0; next < reached.size(); ++next) {

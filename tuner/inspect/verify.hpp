@@ -31,13 +31,11 @@ struct Drift {
 /// Returns every drift of the processes of one rank. As planned is:
 /// - Each thread of a training process has its whole home, or CPUs of the training side: our runtime narrows
 ///   a process to it. A process that was started on the training side (framework native) has only that.
-/// - The main thread of a rank's first process has all of that. So has each that OpenMP could bind. Other
-/// processes
-///   the user may have pinned.
+/// - The main thread of a rank's first process has all of that. So has that of each process in
+///   which OpenMP binds threads. The user may have pinned other processes.
 /// - If all processes are confined to the training side, a zf-optimizer runs. Without one, no thread uses the
 ///   rest.
-/// - No framework has divided the home again, except for a framework of which the plan knows it: see
-/// home_use().
+/// - No framework has divided the home again, unless the plan says that this framework does: see home_use().
 /// - Each thread of a zf-optimizer runs on the pool's CPUs, and each of these CPUs has a thread of its own.
 ///   In a shared home they are training's CPUs too.
 /// - Memory lies on the rank's nodes.

@@ -16,7 +16,7 @@ struct CoreSpeed {
   std::optional<double> base_khz = {};     ///< base_frequency: SST-BF gives some cores more than others
   std::optional<double> priority = {};     ///< highest_perf of ACPI CPPC: the cores that turbo prefers (ITMT)
   std::optional<double> limit_khz = {};    ///< scaling_max_freq: how fast the core may run at all
-  std::optional<double> highest_khz = {};  ///< cpuinfo_max_freq: the same before anybody limits it
+  std::optional<double> highest_khz = {};  ///< cpuinfo_max_freq: the same without a limit
   bool operator==(const CoreSpeed&) const = default;
 };
 

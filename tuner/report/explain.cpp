@@ -150,7 +150,7 @@ std::string sign_in_words(const Plan& plan) {
   }
   if (!was_checked(plan)) return "";
   if (count_periods(plan.evidence, plan.choice.candidate, VisitsOf::check) == 0)
-    return "Checked after the choice: periods by visits of their own, of which the plan's split had none";
+    return "Checked after the choice: periods by visits of their own; the plan's split had no such visit";
   return "Checked after the choice, by visits of its own: the plan's period, and by how much others differ "
          "from it, with the 95 % interval; minus is faster";
 }

@@ -62,8 +62,8 @@ class CountedHomes {
   int ranks() const { return static_cast<int>(counts_.size()); }
   int cores_of(int rank) const { return count_of(rank).cores; }
 
-  /// Returns the numbers of the points of which something is known for some rank: of several makes of fast
-  /// cores that of the fastest.
+  /// Returns the numbers of the points that count for some rank. If there are several makes of fast cores,
+  /// only the number of the fastest make is in it.
   const std::vector<std::size_t>& known() const { return known_; }
   HomePoint point_of(std::size_t number) const { return scale_.numbers()[number].point; }
   bool counts_for(std::size_t number, int rank) const { return scale_.counts_for(point_of(number), rank); }

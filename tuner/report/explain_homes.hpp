@@ -21,8 +21,8 @@ struct HomeWishes {
   std::vector<std::string> lacks;  ///< what the others lack: "1 NUMA node more than 8 cores need"
 };
 
-/// Returns an entry for each rank of the plan. Wishes of which nothing is known (no GPU, no L3 groups, one
-/// kind of core) are in neither list.
+/// Returns an entry for each rank of the plan. Wishes that cannot count (no GPU, no L3 groups, one kind of
+/// core) are in neither list.
 std::vector<HomeWishes> wishes_of_homes(const Plan& plan, const Topology& topology);
 
 /// One table of the explanation, with a sentence before it.
@@ -31,9 +31,9 @@ struct HomesPart {
   Table table;
 };
 
-/// Returns two tables: for each rank what its home has in each point, in the order in which the points count
-/// (homes/home_points.hpp), under their sentences; and which wishes are met and what the others lack, ranks
-/// of which the same is true in one line. Points of which nothing is known are left out.
+/// Returns two tables. The first says for each rank what its home has in each point. The points stand under
+/// their sentences, in the order of homes/home_points.hpp; points that cannot count are left out. The second
+/// says which wishes are met, and what the others lack. Ranks with the same answer share a line.
 std::vector<HomesPart> parts_of_homes(const Plan& plan, const Topology& topology);
 
 /// Returns the same as text for a page of so many columns.

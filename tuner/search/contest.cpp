@@ -23,7 +23,7 @@ constexpr double kUnknownAccuracy = 1;
 /// The quantile of the normal distribution that an interval of 95 % has. A definition.
 constexpr double kNormal95 = 1.96;
 
-/// Summarizes a candidate by its samples of the search, of which `times` are the fitted times.
+/// Summarizes a candidate by its samples of the search. times: fitted to these samples.
 void summarize_candidate(CandidateEvidence& candidate, const SplitTimes& times, const Evidence& evidence,
                          const Schedule& schedule) {
   std::vector<double> period;

@@ -82,9 +82,9 @@ class Families {
   /// Returns the fastest roofline loop of a family; infinity if none was tried.
   double best_roofline(const SplitShape& family) const;
 
-  /// Forecasts a size of a family from its measured sizes, of which there is one: between two of them the
-  /// step is linear in 1 / size and training linear in the size. Beyond them the step goes with 1 / size, and
-  /// training is as fast as it could be with the cores that it has then.
+  /// Forecasts a size of a family from its measured sizes. Between two of them the step is linear in 1 / size
+  /// and training linear in the size. Beyond them the step goes with 1 / size, and training is as fast as it
+  /// could be with the cores that it has then. Precondition: a size was measured.
   Forecast forecast(const SplitShape& family, const std::vector<Point>& points, int pool) const;
 
   double period(const Forecast& times) const;

@@ -54,7 +54,7 @@ std::size_t count_periods(const Evidence& evidence, int id, VisitsOf which);
 /// Evidence::candidates, blocks are rounds.
 Levels levels_of(const Evidence& evidence, const std::vector<SweepVisit>& visits);
 
-/// Returns the times of every candidate by these visits, of which `levels` are the levels. The period is the
+/// Returns the times of every candidate by these visits. levels: levels_of() the visits. The period is the
 /// level. Training and the step are medians of the samples of the visits that the levels rest on, multiplied
 /// by one factor, so that they make the period: the drift that was taken out of it is taken out of them too.
 std::vector<SplitTimes> fitted_times(const std::vector<SweepVisit>& visits, const Levels& levels,

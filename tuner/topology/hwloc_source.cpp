@@ -284,8 +284,8 @@ std::uint64_t synthetic_pus(const std::string& description) {
   return pus;
 }
 
-/// Returns a number above that of the PUs and of the memory nodes, each of which is in brackets, possibly
-/// once for each PU.
+/// Returns a number above the count of PUs and memory nodes. The description has each memory node in
+/// brackets. The machine may have that node once for each PU.
 std::uint64_t most_synthetic_objects(const std::string& description) {
   const auto brackets = std::count(description.begin(), description.end(), '[');
   return synthetic_pus(description) * (1 + static_cast<std::uint64_t>(brackets));

@@ -14,8 +14,8 @@ struct PciLocality {
   std::string buses;     ///< "0000:3b, 0000:5e"
 };
 
-/// Returns the PCI buses with a device near CPUs of which none is online: hwloc 2.9 may crash on them. They
-/// are attached to all CPUs that are online. Precondition: some CPU is online.
+/// Returns the PCI buses with a device near CPUs that are all offline: hwloc 2.9 may crash on them. The
+/// variable attaches these buses to all CPUs that are online. Precondition: some CPU is online.
 PciLocality stray_buses(const SysRoot& sysroot, const CpuSet& online);
 
 }  // namespace zf

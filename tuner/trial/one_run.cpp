@@ -26,7 +26,7 @@ std::string why_unusable(const MetricMatches& matches, const Metric& metric, con
   }
   if (values == 0) return format_text("printed nothing that --metric {} matches", pattern);
   if (request.warmup && static_cast<std::size_t>(*request.warmup) >= values) {
-    return format_text("printed {}, all of which --warmup {} discards", print_count(values, "value"),
+    return format_text("printed {}, and --warmup {} discards all", print_count(values, "value"),
                        *request.warmup);
   }
   return "";

@@ -42,11 +42,11 @@ std::optional<double> metric_value(std::string_view text);
 /// is that large.
 std::size_t warmup_of(std::size_t values, std::optional<int> asked);
 
-/// Returns whether a candidate cannot win, if the run that goes on has given `present` so far: even the best
-/// quarter of all its values, of which there are at least five, is worse by a factor than the best median of
-/// another candidate that may win. So the best one always can. As long as it is not known by how much two
-/// runs under the same split differ, the factor is 2; with that noise, it is 1 + 3 * noise, but from 1.25
-/// to 2.
+/// Returns whether a candidate cannot win, if the run that goes on has given `present` so far. It cannot
+/// win if it has at least five values, and even the best quarter of them is worse by a factor than the best
+/// median of another candidate that may win. So the best candidate can always win. noise: by how much two
+/// runs under the same split differ. The factor is 1 + 3 * noise, at least 1.25 and at most 2; it is 2 if
+/// the noise is not known.
 bool cannot_win(const Trial& trial, std::size_t candidate, const std::vector<double>& present,
                 std::optional<double> noise);
 

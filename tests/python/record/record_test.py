@@ -87,7 +87,7 @@ class Updates(unittest.TestCase):
         clock = Clock()
         for _ in range(4):
             clock.update()
-        with self.assertRaisesRegex(TooLittle, "4 optimizer steps seen, of which 2 can be used"):
+        with self.assertRaisesRegex(TooLittle, "4 optimizer steps seen, 2 usable"):
             workload_of(seen_of(clock))
 
     def test_our_late_optimizer_is_timed_alone_and_beside_training(self):

@@ -46,8 +46,8 @@ class CpuAdamOperator:
         self._load = load
         self._compiled: Any = None
         self._states: dict[int, local_step.OptimizerState] = {}
-        self._steady: dict[int, steady.Steady] = {}  # the optimizers of which the next step may be done at once
-        self._looks: dict[int, int] = {}  # for these
+        self._steady: dict[int, steady.Steady] = {}  # optimizers that may do their next step at once
+        self._looks: dict[int, int] = {}  # how often each was looked at for that
         self._uses_own = False
         self._is_open = False  # the local engine
         self._taken: dict[torch.Size, Callable[..., bool]] = {}  # what finds tensors of these shapes to be as before

@@ -24,7 +24,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
         self._looking = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """Finds the module as everybody does. Programs also ask this without importing what is found."""
+        """Returns the spec that the other finders have for the module, changed so that the import calls the function.
+        Programs also look for a module that they do not import: then there is no call."""
         if name != self._module or self._looking:
             return None
         self._looking = True

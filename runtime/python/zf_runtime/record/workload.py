@@ -88,8 +88,8 @@ def workload_of(seen: Seen, ranks: int = 1) -> dict[str, Any]:
     alone = [update for update in updates if update.alone] or updates
     usual = [update for update in updates if not update.alone] or updates
     if min(len(alone), len(usual)) < LEAST_UPDATES:
-        raise TooLittle(f"{len(seen.updates)} optimizer step{'' if len(seen.updates) == 1 else 's'} seen, of which "
-                        f"{len(updates)} can be used: let the job run longer")
+        raise TooLittle(f"{len(seen.updates)} optimizer step{'' if len(seen.updates) == 1 else 's'} seen, "
+                        f"{len(updates)} usable: let the job run longer")
     training_ns = _median(update.training_ns for update in alone)
     backward_ns = _median(update.backward_ns / update.backwards for update in alone)
     forward_ns = _median(update.forward_ns / update.backwards for update in alone)

@@ -59,7 +59,7 @@ class Roster:
         return self.ids == other.ids and self.lengths == other.lengths and self.flags == other.flags
 
     def again(self, groups: list[dict[str, Any]]) -> Roster:
-        """Returns a roster of which all parameters are looked at one by one."""
+        """Returns a new roster. All its parameters are looked at one by one."""
         roster = Roster(groups, self.state)
         roster.suspects, roster.is_first = self.suspects, self.fast is None
         return roster

@@ -103,7 +103,7 @@ class OverlapEngine(Stated):
                     continue
                 if param in self._optimizer.state or not old.is_shown:  # else the program has removed it, to begin anew
                     place.restore(old)
-        if self._order is not None:  # before anybody steps them
+        if self._order is not None:  # before their first step
             self._order.want(live.arena.of)
             self._watch()
         if self._mode == "exact":
@@ -278,7 +278,7 @@ class OverlapEngine(Stated):
         self._rest_if_idle(self.opened)
 
     def _pending(self) -> Set[torch.Tensor]:
-        """Returns the parameters of which a step is under way, or may be for the caller's stream."""
+        """Returns the parameters with a step that is under way, or that may be under way for the caller's stream."""
         live = self.opened
         return set() if live is None or not live.is_here or live.overlap.turn is None else live.arena.of.keys()
 

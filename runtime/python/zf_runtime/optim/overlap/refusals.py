@@ -56,8 +56,8 @@ def refuse_moved(places: Sequence[Place]) -> None:
 
 
 def _share(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Returns whether two parameters, of which the first one begins first, share an element. Columns of one matrix do
-    not."""
+    """Returns whether two parameters share an element. Columns of one matrix share none. Precondition: `first` does
+    not begin behind `second`."""
     offset = second.data_ptr() - first.data_ptr()
     size = first.element_size()
     if first.element_size() != second.element_size() or offset % size:
