@@ -244,7 +244,8 @@ void Exporting::release() {
 
 bool Exporting::wait(Nanoseconds deadline) {
   std::unique_lock lock(mutex_);
-  // By the system's clock, which may jump, in short slices: glibc 2.28 has no waits by the other one.
+  // Waits by the system clock, because glibc 2.28 has no waits by the monotonic one. The system clock may
+  // jump, so each wait is short.
   for (; is_running_ && now_ns() < deadline;
        ended_.wait_until(lock, std::chrono::system_clock::now() + kSlice)) {
   }

@@ -61,7 +61,7 @@ void check_other_ranks(const KeepWish& wish) {
   }
 }
 
-/// Starts the keeper of an arena, as no descendant of ours.
+/// Starts the keeper of an arena. The keeper is no descendant of this process, and outlives it.
 void start_keeper(const KeepWish& wish, const Arena& arena, const FileDescriptor& listener) {
   Child parent = spawn(wish.program,
                        {"--keep", wish.name.name, "--rank", std::to_string(wish.name.rank), "--keep-folder",
@@ -84,7 +84,7 @@ void await_last_worker(const KeepWish& wish, const Arena& arena) {
   }
 }
 
-/// Makes the arena of another trainer ours: what only that one waited for is forgotten.
+/// Takes over the arena of another trainer, and forgets work that only that trainer waited for.
 void begin_anew(const Arena& arena) {
   ControlBlock& control = arena.control();
   control.prefix.error.store("");
@@ -99,8 +99,8 @@ void begin_anew(const Arena& arena) {
   control.save_reserved.store(0, std::memory_order_seq_cst);
 }
 
-/// Asks for the arena in the name of this process. *arena stays invalid if another one has it. Returns
-/// nothing if the keeper has ended: it does so at once if its trainer has begun no step.
+/// Asks the keeper to give this process the arena. *arena stays invalid if another process has it. Returns
+/// nothing if the keeper has ended, as it does at the end of a trainer that has begun no step.
 std::optional<KeepAnswer> ask_to_open(const std::filesystem::path& path, const KeepChannel& channel,
                                       FileDescriptor* arena) {
   const FileDescriptor own = open_pidfd(getpid());

@@ -11,7 +11,8 @@ namespace zf {
 /// While it exists, the threads of this process that had the whole home have the training CPUs.
 class Narrowing {
  public:
-  /// Moves the threads (move_threads()). What is refused is the problem(). Throws nothing but std::bad_alloc.
+  /// Moves the threads (move_threads()). problem() then says what the kernel refused. Throws nothing but
+  /// std::bad_alloc.
   Narrowing(const CpuSet& home, const CpuSet& training);
   /// Gives the home back to every thread with exactly the training CPUs as mask: those that were moved, and
   /// those that they have started since. Does nothing if no thread was moved, or while another Narrowing of

@@ -132,11 +132,12 @@ std::filesystem::path find_folder_of_this_library() noexcept try {
   return {};
 }
 
-/// Found when the library is loaded: the loader may know it by a path relative to the working directory of
-/// then (LD_LIBRARY_PATH=.), and programs change theirs.
+/// Found when the library is loaded. The loader may know the library by a path relative to the working
+/// directory (LD_LIBRARY_PATH=.), and the program may change its working directory later.
 const std::filesystem::path kFolderOfThisLibrary = find_folder_of_this_library();
 
-/// The working directory of then, to which a relative ZF_OPTIMIZER belongs; an empty path if there is none.
+/// The working directory when the library was loaded; an empty path if there is none. A relative ZF_OPTIMIZER
+/// begins there.
 const std::filesystem::path kFolderAtLoad = [] {
   std::error_code error;
   return std::filesystem::current_path(error);

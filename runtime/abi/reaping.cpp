@@ -56,7 +56,7 @@ class Reaper {
       if (children_.empty()) {
         changed_.wait(lock, [this] { return stopping_ || !children_.empty(); });
       } else {
-        // By the clock that may be set: the wait by the other one needs glibc 2.30.
+        // Waits by the system clock, which may be set: a wait by the monotonic clock needs glibc 2.30.
         changed_.wait_until(lock, std::chrono::system_clock::now() + kPause, [this] { return stopping_; });
       }
     }

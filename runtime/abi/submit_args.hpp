@@ -1,4 +1,4 @@
-// What zf_submit_args ask for. Pure. What they must not ask throws AbiError(ZF_ERROR_USAGE).
+// Checks and reads zf_submit_args. Wrong arguments throw AbiError(ZF_ERROR_USAGE). Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct ChunkRange {
   std::uint64_t end = 0;
 };
 
-/// Throws unless the arguments are sound by themselves, for a handle with so many groups. Leaves out the
-/// numbers of groups, and what is asked for each of them.
+/// Throws if an argument is wrong, or if two do not go together. Does not check the numbers in `groups`, and
+/// the work on each of these groups. group_count: of the handle. takes_notes: the handle has room for notes.
 void check_args(const zf_submit_args& args, std::size_t group_count, bool takes_notes);
 
 /// Throws if one of the `groups` groups of a submission has no scalars.
@@ -30,7 +30,7 @@ zf_scalars scalars_of(const zf_submit_args& args, std::size_t number);
 /// Returns what a submission asks for one group, which is number `index` among its groups.
 GroupRequest request_of(const zf_submit_args& args, std::size_t index, std::uint64_t serial);
 
-/// Returns the chunks of a group that a submission names. Throws if these are not whole ones.
+/// Returns the chunks of a group that a submission names. Throws if they are not whole chunks.
 ChunkRange chunks_of(const GroupBlock& group, const zf_submit_args& args);
 
 }  // namespace zf

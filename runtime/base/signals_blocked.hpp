@@ -1,4 +1,4 @@
-// Blocks signals for the calling thread while an object lives, and keeps those away that a failed call
+// Blocks signals for the calling thread while an object lives, and takes away the signals that a failed call
 // raises.
 #pragma once
 
@@ -21,7 +21,7 @@ class SignalsBlocked {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  /// Blocks these signals too.
+  /// Blocks these signals, and leaves those blocked that are.
   explicit SignalsBlocked(const sigset_t& more) { pthread_sigmask(SIG_BLOCK, &more, &before_); }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsBlocked(const SignalsBlocked&) = delete;
@@ -31,10 +31,10 @@ class SignalsBlocked {
   sigset_t before_ = {};
 };
 
-/// Calls call() with signals blocked that the kernel sends to the thread of a call that fails: SIGPIPE for a
-/// pipe without a reader, SIGXFSZ for a file above `ulimit -f`. A blocked signal stays pending and would act
-/// when it is unblocked. So if call() returns false, the signal is taken, unless it was pending before.
-/// Returns 0, or the errno value if call() returned false. Keeps errno.
+/// Calls call() while `signals` are blocked. The kernel sends such a signal to the thread of a call that
+/// fails: SIGPIPE for a pipe without a reader, SIGXFSZ for a file above `ulimit -f`. A blocked signal stays
+/// pending and would act later. So if call() returns false, this takes the signal, unless it was pending
+/// before. Returns 0, or the errno value if call() returned false. Keeps errno.
 template <class Call>
 int error_without_signals(std::initializer_list<int> signals, Call call) {
   // None of these calls can fail: their arguments are sound.

@@ -27,8 +27,8 @@ inline __attribute__((always_inline)) void invert_vector(F one_minus_beta1, F on
   v = Lane::mul(Lane::sub(v, Lane::mul(Lane::mul(g, g), one_minus_beta2)), inverse_beta2);
 }
 
-/// Returns the codes of old values that were computed again as `again`. Numbers of different sign are far
-/// apart, also 0 and -0.
+/// Returns a code for each old value: how far `again`, the value computed again, is from it in units of the
+/// last place. Numbers of different sign are far apart, also 0 and -0.
 template <class Lane>
 typename Lane::W codes_of(typename Lane::F old, typename Lane::F again) {
   const auto difference = Lane::sub_words(Lane::bits(old), Lane::bits(again));
@@ -36,7 +36,7 @@ typename Lane::W codes_of(typename Lane::F old, typename Lane::F again) {
                          Lane::set_words(kRollbackWhole));
 }
 
-/// Undoes codes_of(), where the value is not kept whole.
+/// Returns the old values from `again` and their codes, except values that the log keeps whole.
 template <class Lane>
 typename Lane::F old_of(typename Lane::F again, typename Lane::W codes) {
   return Lane::floats(

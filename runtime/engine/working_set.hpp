@@ -36,7 +36,8 @@ class WorkingSet {
   std::size_t elements() const { return elements_; }
   /// Returns the fp32 slice of one member, which may be empty.
   const AdamArrays& slice(std::size_t member) const { return slices_[member]; }
-  /// Returns as much of that slice as makes a roofline pass move the bytes of a step in the set's format.
+  /// Returns the first part of slice(member), cut so that a roofline pass over it moves as many bytes as a
+  /// step in the set's format.
   AdamArrays roofline_slice(std::size_t member) const {
     AdamArrays slice = slices_[member];
     slice.n = slice.n * measured_step_bytes(format_) / measured_step_bytes(StateFormat::fp32);

@@ -190,7 +190,7 @@ inline std::uint64_t& last_step_number(GroupBlock& group) {
 /// speculated already: its outputs, and what its speculation left.
 enum class WorkKind : std::uint32_t { step, norm, speculate, take_back, save, keep };
 inline constexpr std::size_t kWorkKinds = 5;  ///< with a place of their own; `keep` has that of `step`
-/// Of one group in one step.
+/// The most speculations of one group in one step.
 inline constexpr std::uint64_t kMaxSpeculations = 64;
 
 /// A piece of work on one group and one of its gradient buffers. The ring has room for each combination of
@@ -209,8 +209,8 @@ struct WorkEntry {
 };
 static_assert(sizeof(WorkEntry) == 40);
 
-/// The progress of one thread of the worker. Only that thread writes it. `chunks` is the number of chunks of
-/// which it has done its share, in the order of their numbers. A load of it with acquire also sees the
+/// The progress of one thread of the worker. Only that thread writes it. `chunks` is the number of chunks in
+/// which it has done its share, in the order of their numbers. A load of `chunks` with acquire also sees the
 /// thread's stores to these chunks, including the outputs. A chunk is finished when all threads have passed
 /// it. A step never writes a finished chunk again, not even after a death.
 struct alignas(128) MemberProgress {
@@ -270,8 +270,9 @@ struct ControlBlock {
       is_kept;  ///< 1: the arena outlives the trainer, so workers lock it (Arena::lock_for_worker())
   /// Written by the trainer: 1 while it reads a state into the arrays, which are then neither old nor new.
   std::atomic<std::uint32_t> is_overwritten;
-  /// Written by the trainer: 0, or 1 + the first group of a step that is prepared. Its requests are written,
-  /// and no WorkEntry. It is submitted already if that group's request has no serial that is still to come.
+  /// Written by the trainer: 0, or 1 + the first group of a step that is prepared. The step's requests are
+  /// written, and no WorkEntry. The step is submitted already if the serial of the group's request is not one
+  /// that is still to come.
   std::atomic<std::uint32_t> prepared;
   std::uint32_t prepared_buffer;  ///< with its gradients
   std::uint32_t prepared_note;    ///< 1: its note is written, without a ticket
@@ -288,13 +289,15 @@ struct ControlBlock {
   /// 1: memory ran out, so what was saved last is not whole, or the trainer has given it up. The trainer
   /// clears it before it submits one.
   std::atomic<std::uint32_t> save_failed;
-  /// By the worker, and cleared with save_failed: how often a successor has begun that save again.
+  /// How often a later worker has begun the last save again. The worker writes it; the trainer clears it
+  /// with save_failed.
   std::atomic<std::uint32_t> save_resumptions;
   std::uint64_t image_bytes;  ///< by the trainer, at the start: of the image of the whole state
   /// Bytes of the saved area that a save uses, as a ring. The trainer writes this before it submits a save.
   std::atomic<std::uint64_t> save_room;
   std::atomic<std::uint64_t> save_released;  ///< by the trainer: it has read the image up to this byte
-  /// Bytes of the saved area that have pages. By the worker; the trainer clears it when it takes these away.
+  /// Bytes of the saved area that have pages. The worker writes this. The trainer clears it when it frees the
+  /// pages.
   std::atomic<std::uint64_t> save_reserved;
 };
 static_assert(offsetof(ControlBlock, arena_bytes) == 1024 && offsetof(ControlBlock, prepared) == 1120 &&

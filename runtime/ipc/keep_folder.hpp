@@ -1,5 +1,5 @@
-// The folder in which a trainer finds the arenas that are kept: one socket for each name and rank. It is made
-// with the first one and goes with the last one.
+// The folder in which a trainer finds the arenas that are kept: one socket for each name and rank. The folder
+// is made with the first socket and removed with the last one.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 
 namespace zf {
 
-/// What an arena is kept under.
+/// The name and rank under which an arena is kept.
 struct KeepName {
   std::string name;
   int rank = 0;
@@ -29,8 +29,8 @@ std::string print(const KeepName& name);
 void check_keep_name(std::string_view name);
 
 /// Returns the folder of this user: `chosen` (the value of ZF_KEEP_FOLDER) unless it is absent or empty, else
-/// /dev/shm/zf-kept-UID. All processes of a user on a node find it, whichever shell or step started them,
-/// which is not so of $XDG_RUNTIME_DIR.
+/// /dev/shm/zf-kept-UID. All processes of a user on a node find this folder, whichever shell or step
+/// started them. $XDG_RUNTIME_DIR may differ between them.
 std::filesystem::path keep_folder(const std::optional<std::string>& chosen);
 
 /// Returns why a trainer cannot keep anything there: "the folder /x belongs to …"; empty if it can. Changes
@@ -40,7 +40,7 @@ std::string keep_folder_fault(const std::filesystem::path& folder);
 /// Returns the path of a socket. Throws Error(usage) if it is too long for a socket.
 std::filesystem::path keep_socket(const std::filesystem::path& folder, const KeepName& name);
 
-/// Returns what has a socket in the folder, in alphabetical order; nothing if there is no such folder.
+/// Returns the names that have a socket in the folder, in alphabetical order; none if there is no folder.
 std::vector<KeepName> kept_names(const std::filesystem::path& folder);
 
 /// Holds the lock of a folder. Only its holder makes or removes a socket there, so that two trainers that

@@ -25,11 +25,12 @@ int node_of_this_thread();
 /// One thread deals. Then every member of the team calls work() once, and all parts are done.
 class Dealing {
  public:
-  /// Deals the parts, as they were cut, to parts.members(). `parts` must stay until all have worked.
+  /// Deals the parts to parts.members() members, as the parts were cut. `parts` must live until all calls of
+  /// work() have ended.
   void deal(const Parts& parts);
 
-  /// Does parts as the given one of `members` threads: all that no other thread has begun. do_part(part) must
-  /// not throw.
+  /// Does the parts that no other thread has begun. member: the number of the calling thread among `members`.
+  /// do_part(part) must not throw.
   template <class DoPart>
   void work(std::size_t member, std::size_t members, DoPart do_part) {
     const int node = node_of_this_thread();
@@ -48,7 +49,7 @@ class Dealing {
     if (stolen != 0) stolen_.fetch_add(stolen, std::memory_order_relaxed);
   }
 
-  /// Returns how many parts another member has done than the one to whom they were dealt, since deal().
+  /// Returns how many parts were done, since deal(), by another member than the one that had got them.
   std::size_t stolen() const { return stolen_.load(std::memory_order_relaxed); }
 
  private:

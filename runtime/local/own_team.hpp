@@ -13,27 +13,28 @@ namespace zf {
 /// The CPU of a helper that may run on any CPU of the calling thread.
 inline constexpr Pu kUnbound{-1};
 
-/// Changes the CPUs of the helpers as little as possible, so that each is in `mask` and is not `caller`, and
-/// no two are the same as long as there are enough. If `mask` has only the caller's CPU, all helpers have it.
-/// Pure.
+/// Moves as few helpers as possible, so that each has a CPU of `mask` other than `caller`. No two helpers get
+/// the same CPU if `mask` has enough. If `mask` has only the caller's CPU, all helpers get it. Pure.
 void move_helpers(const CpuSet& mask, Pu caller, std::span<Pu> helpers);
 
 /// Returns how many CPUs the calling thread may use, without allocating.
 std::size_t count_cpus_of_this_thread();
 
-/// The helpers run on the CPUs that the calling thread may use, besides the one where it is: they follow when
-/// it has moved. Its own mask is never changed. Between two runs helpers spin for 30 us, then they sleep.
-/// Where neighbours share the CPUs (share_cpus()) helpers have all of them, and never spin.
+/// The helpers run on the CPUs that the calling thread may use, except the one on which that thread runs. If
+/// the thread moves, the helpers move too. The thread's own mask is never changed. Between two runs helpers
+/// spin for 30 us, then they sleep. Where neighbours share the CPUs (share_cpus()) helpers have all of them,
+/// and never spin.
 class OwnTeam final : public Team {
  public:
   OwnTeam();
   /// Ends the helpers.
   ~OwnTeam() override;
 
-  /// Lets the next runs have so many members, at least 1. Starts the helpers that are missing; more than that
-  /// wait. Throws Error(runtime_error) if a thread cannot be started. The team is as before then.
+  /// Sets the number of members of the next runs, at least 1. Starts helpers that are missing; helpers that
+  /// are too many wait. Throws Error(runtime_error), and leaves the team as it was, if a thread cannot be
+  /// started.
   void resize(std::size_t members);
-  /// Lets the helpers of the next runs have all CPUs of the calling thread, or one each.
+  /// Gives each helper of the next runs all CPUs of the calling thread, or one.
   void share_cpus(bool shared);
   std::size_t size() const override;
 

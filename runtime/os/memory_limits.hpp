@@ -19,7 +19,7 @@ struct MemoryLimits {
   std::optional<std::uint64_t> commit_left =
       {};  ///< CommitLimit - Committed_AS; only if overcommitting is off
   std::optional<std::uint64_t> locked_memory = {};  ///< the soft limit; absent: unlimited
-  std::optional<std::uint64_t> huge_pages = {};     ///< reserved for those who ask for them by name; 0: none
+  std::optional<std::uint64_t> huge_pages = {};  ///< reserved for programs that ask for them by name; 0: none
   std::optional<std::uint64_t> shared_memory = {};  ///< what /dev/shm has room for
   bool shared_memory_is_missing = false;            ///< nothing is mounted there
 };
@@ -34,11 +34,11 @@ struct SharedMemory {
       size;  ///< what its option says; absent: the kernel's default, half of the memory
   std::optional<std::uint64_t> free = {};  ///< what is not used; known of this machine alone
 
-  /// Returns what it has room for, as far as that is known.
+  /// Returns the bytes that the file system has room for; absent if that is not known.
   std::optional<std::uint64_t> room() const { return free ? free : size; }
 };
 
-/// Returns it; nothing if /proc/mounts cannot be read.
+/// Returns the file system at /dev/shm; nothing if /proc/mounts cannot be read.
 std::optional<SharedMemory> read_shared_memory(const SysRoot& sysroot);
 
 /// Returns the soft limit of locked memory in bytes; nothing if there is none or it cannot be read.

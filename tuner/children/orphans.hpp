@@ -5,9 +5,9 @@
 
 namespace zf {
 
-/// While it lives, a process without its parent becomes a child of this process, if it descends from it
-/// (PR_SET_CHILD_SUBREAPER, prctl(2)). Use it in the thread that starts the command; this process has no
-/// other children meanwhile.
+/// While this object lives, each descendant of this process that loses its parent becomes a child of this
+/// process (PR_SET_CHILD_SUBREAPER, prctl(2)). Make it in the thread that starts the command. Precondition:
+/// this process has no other children meanwhile.
 class Orphans {
  public:
   Orphans();

@@ -11,17 +11,18 @@
 
 namespace zf {
 
-/// Returns limits_of() a machine, with the memory policy of the calling thread if it is this one.
+/// Returns limits_of() a machine. If it is this machine, the memory policy of the calling thread counts too.
 NodeLimits limits_here(const Machine& machine, const MachineSource& source);
 
-/// Returns memory_shortage() of a workload on a machine; nothing also if the size of its memory is not known.
+/// Returns memory_shortage() of a workload on a machine. Returns nothing, too, if the size of the machine's
+/// memory is not known.
 std::optional<std::string> memory_shortage_here(const Workload& workload, StateFormat state,
                                                 const Machine& machine, const MachineSource& source);
 
-/// What to do about it.
+/// Returns what the user can do about a shortage.
 std::string memory_remedy(const Workload& workload);
 
-/// Prints a warning to stderr if the job cannot fit, unless another rank of this node does.
+/// Prints a warning to stderr if the job cannot fit, unless another rank of this node prints it.
 void warn_of_memory(const Workload& workload, StateFormat state, const Machine& machine,
                     const MachineSource& source);
 

@@ -1,4 +1,4 @@
-// The least that the job of a plan needs.
+// Tells whether the job of a plan cannot fit into memory, by the least that it needs.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,15 @@
 
 namespace zf {
 
-/// Returns the job of a workload, as far as a plan knows it, so that its forecast is a lower bound:
-/// parameters in bf16, nothing pinned, no reserve, the model only on GPUs and made in parts if it can be. A
-/// framework that is not known is taken for ours with a process, which keeps the least. Pure.
+/// Returns the job of a workload. What a plan does not know is set to what needs the least memory, so that
+/// the forecast is a lower bound: parameters in bf16, nothing pinned, no reserve, the model only on GPUs and
+/// made in parts if it can be. An unknown framework counts as ours with a process, which keeps the least.
+/// Pure.
 FitJob least_job_of(const Workload& workload, StateFormat state);
 
-/// Returns why not even that fits, in all phases, by forecast_of() and verdict_of(): a sentence without its
-/// full stop. Nothing if it does fit. No plan says how a job loads its model, and a job with GPUs may make it
-/// there: the start, which needs less than resume, never decides. Pure.
+/// Returns why not even least_job_of() the workload fits: a sentence without its full stop, by forecast_of()
+/// and verdict_of(). Returns nothing if it fits in all phases. The start never decides, because it needs less
+/// than resume: no plan says how a job loads its model, and a job with GPUs may make the model there. Pure.
 std::optional<std::string> memory_shortage(const Workload& workload, StateFormat state,
                                            const NodeLimits& limits);
 

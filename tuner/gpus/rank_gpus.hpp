@@ -21,8 +21,8 @@ struct RankGpus {
   std::vector<std::string> notes;        ///< also says which GPUs have no rank
   GpuShare share = {};
   std::vector<std::vector<Gpu>> more = {};  ///< by rank the GPUs after the first; empty: no rank has any
-  /// By rank the GPU that it could have instead, so that the ranks are spread over the packages (spread.hpp);
-  /// empty: nothing is to be gained.
+  /// By rank, the GPU that the rank could have instead, so that the ranks are spread over the packages
+  /// (spread.hpp); empty: spreading gains nothing.
   std::vector<Gpu> spread = {};
   std::string spread_note = {};  ///< the offer in words, which holds if is_spread_near()
 };

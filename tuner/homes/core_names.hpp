@@ -8,9 +8,9 @@
 
 namespace zf {
 
-/// Returns a division in which each rank has so many cores of each batch (`counts` is by rank and batch). Of
-/// a batch every rank gets neighbours, on the side where the rest of its home lies. Ranks with one place have
-/// their homes in topological order. Precondition: the counts use every core.
+/// Returns a division in which each rank has so many cores of each batch (`counts` is by rank and batch).
+/// The cores that a rank gets of one batch are neighbours, on the side where the rest of its home lies. Homes
+/// of ranks with the same place are in topological order. Precondition: the counts use every core.
 Division named_cores(const Domains& domains, const std::vector<std::vector<int>>& counts);
 
 }  // namespace zf

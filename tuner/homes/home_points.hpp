@@ -61,8 +61,8 @@ struct HomeSizes {
   int most = 1;
 };
 
-/// A home of fewer cores gives none away to keep another one out of a node: it would lose more than an
-/// eighth, and all ranks wait for the slowest.
+/// A home with fewer cores gives up none so that another home lies in fewer nodes. It would lose more than an
+/// eighth of its cores, and all ranks wait for the slowest.
 inline constexpr int kFewCores = 8;
 
 /// Homes differ by so many cores at most. HomePoint::sizes lets them differ by two only where a point above

@@ -8,8 +8,8 @@
 
 namespace zf {
 
-/// A number that every home has: of most points there is one. Of fast cores there is one for each step
-/// between makes (or kinds): the cores that are at least of the make (or kind) `level`, the fastest first.
+/// A number that every home has. Most points have one number. The points of fast cores have one for each step
+/// between makes (or kinds): the count of cores of the make (or kind) `level` or a faster one.
 struct HomeNumber {
   HomePoint point;
   int level = 0;
@@ -54,12 +54,13 @@ class HomeScale {
   /// Writes all numbers of a rank's home, in the order of numbers().
   void write(const HomeCount& count, int rank, std::vector<int>& numbers) const;
 
-  /// Returns whether a point counts for a rank: whether it has a GPU, and the machine nodes, L3 caches, or
-  /// cores that differ.
+  /// Returns whether a point counts for a rank. A GPU's points need a rank with a GPU. Nodes, L3
+  /// groups and fast cores count if the machine has NUMA nodes, L3 caches, or cores that differ. The other
+  /// points always count.
   bool counts_for(HomePoint point, int rank) const;
 
-  /// Returns the best number that a home of so many cores could have if the rank were alone. Sizes and fast
-  /// cores are no matter of one rank: of these it is an even share.
+  /// Returns the best number that a home of so many cores could have if the rank were alone. For
+  /// sizes and fast cores it is an even share, because a rank gets more only at the cost of others.
   int best_alone(const HomeNumber& number, int rank, int cores) const;
 
  private:

@@ -13,9 +13,9 @@ namespace zf {
 /// The cores of each rank, as ascending indexes into Domains::cores.
 using Division = std::vector<std::vector<int>>;
 
-/// By point, the numbers of the ranks for which it counts, the worst rank first; less is better. Of several
-/// makes of fast cores there is one list behind the other. Scores of the same ranks on the same domains
-/// compare as their divisions do.
+/// For each point, the numbers of the ranks for which it counts, the worst rank first; less is better. A
+/// point with several numbers (makes of fast cores) has their lists one behind the other. The smaller of two
+/// scores is that of the better division, if both are of the same ranks on the same domains.
 struct HomeScore {
   std::array<std::vector<int>, kHomePoints.size()> points;
 

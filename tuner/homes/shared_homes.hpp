@@ -17,14 +17,14 @@ namespace zf {
 std::vector<Home> shared_homes(const Topology& topology, const Allowed& allowed,
                                const std::vector<Preference>& preferences);
 
-/// Returns in words what the quota pays for, for the notes of the allocation.
+/// Returns a note for the allocation: what the CPU quota pays for, in words.
 std::string shared_homes_note(const std::vector<Home>& homes, const Allowed& allowed);
 
 /// Throws Error(infeasible): DeepSpeed divides CPUs among ranks and sides, and those that neighbours share
 /// cannot be divided.
 [[noreturn]] void refuse_shared_cpus_for_deepspeed(const Allowed& allowed);
 
-/// What is said of a plan that pins threads where neighbours share the CPUs.
+/// Warns of a plan that pins threads to CPUs that neighbours share.
 inline constexpr const char* kPinnedAmongNeighbours =
     "neighbours share these CPUs, and the plan pins threads to some of them, as other jobs of this node may "
     "do; "

@@ -38,9 +38,9 @@ std::vector<int> pool_order(const Home& home, Placement placement) {
   return order;
 }
 
-/// Returns for each core of a home whether it runs the pool: `count` cores do, by placement, those of the
-/// make first, then the slow ones. The pool waits for memory most of the time, and training for the fastest
-/// cores.
+/// Returns for each core of a home whether it runs the pool. `count` cores do: first those of the make, then
+/// slow ones before fast ones, and among equals by placement. Slow cores lose little there,
+/// because the pool mostly waits for memory; training gains most by fast ones.
 std::vector<bool> pool_members(const Home& home, int count, Placement placement, std::optional<int> make) {
   std::vector<int> order = pool_order(home, placement);
   const auto key = [&](int core) {
@@ -53,8 +53,8 @@ std::vector<bool> pool_members(const Home& home, int count, Placement placement,
   return member;
 }
 
-/// Returns for each core of a home whether it trains: the fastest `count` of those that are not in the pool,
-/// among equals the first.
+/// Returns for each core of a home whether it trains. The fastest `count` cores outside the pool do; among
+/// equally fast cores, the first.
 std::vector<bool> training_members(const Home& home, const std::vector<bool>& pool, int count) {
   std::vector<int> order;
   for (int core = 0; core < core_count(home); ++core) {

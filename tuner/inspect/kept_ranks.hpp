@@ -10,7 +10,7 @@
 
 namespace zf {
 
-/// Holds what a keeper says of the arena of a rank.
+/// A rank, and what the keeper of its arena answers.
 struct KeptRank {
   KeepName name;
   KeepAnswer answer;
@@ -20,13 +20,14 @@ struct KeptRank {
 std::optional<KeptRank> ask_keeper(const std::filesystem::path& folder, const KeepName& name,
                                    KeepRequest request);
 
-/// Finds what a trainer of this user would find. Changes nothing. Waits up to 15 s, whatever does not answer.
+/// The arenas that a trainer of this user would find.
 struct KeptHere {
   std::filesystem::path folder;
   std::string fault = {};             ///< why nothing can be kept there; empty: it can
   std::vector<KeptRank> ranks = {};   ///< their keepers answer; in alphabetical order
   std::vector<KeepName> silent = {};  ///< their keepers do not answer
 };
+/// Asks all keepers of the folder. Changes nothing. Waits at most 15 s for keepers that do not answer.
 KeptHere look_for_kept(const std::filesystem::path& folder);
 
 }  // namespace zf

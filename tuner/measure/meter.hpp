@@ -30,8 +30,8 @@ struct VisitLimits {
   std::function<bool()> stop = {};
 };
 
-/// Returns whether a visit that begins with these periods is not worth going on with. The shortest times
-/// tell: where outliers are frequent, three periods may each have one.
+/// Returns whether a visit that begins with these periods should end. Compares the shortest time of each
+/// side: where outliers are frequent, each of three periods may have one.
 inline bool is_hopeless(std::span<const SplitSample> first, const Schedule& schedule,
                         Nanoseconds hopeless_ns) {
   SplitSample shortest = first.front();

@@ -15,8 +15,8 @@ std::string recorded_in_words(const WorkloadFile& file);
 /// Returns one line: which fields of a workload file were not measured. Empty if there are none.
 std::string estimates_in_words(const WorkloadFile& file);
 
-/// By how much the ratio of a job's periods differs from that of the synthetic job's in 95 of 100 cases, as a
-/// logarithm. Measured: docs/workload.md.
+/// In 95 of 100 cases, the ratio of two periods of a job differs by less than this from the same ratio of the
+/// synthetic job, as a logarithm. Measured: docs/workload.md.
 inline constexpr double kForecastError = 0.05;
 
 /// Returns a measured difference of the synthetic job as a forecast for the job itself. Both errors are taken

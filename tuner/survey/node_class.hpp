@@ -46,10 +46,13 @@ struct ClassRules {
 /// Returns CLASS, or CLASS+GPUS with the fingerprint of the places of GPUs, in full.
 std::string name_of(const MachineClass& machine, const std::optional<GpuPlaces>& gpus);
 
-/// Returns the classes, those with most nodes first. Nodes of one machine class and the same places of GPUs
-/// are a class if they are accepted, if there are enough of them, or if no group has more nodes; unless
-/// ClassRules::at_least is given, also if no group has three times as many. The nodes of other groups are
-/// odd.
+/// Returns the classes, those with most nodes first. A group is all nodes of one machine class with the same
+/// places of GPUs. It is a class if
+/// - the caller accepts it, or
+/// - it has enough nodes, or
+/// - no group has more nodes, or
+/// - ClassRules::at_least is absent, and no group has three times as many nodes.
+/// The nodes of other groups are odd.
 std::vector<NodeClass> classes_of(const std::vector<NodeRecord>& records, const ClassRules& rules);
 
 /// Returns whether two sizes of memory are alike: they differ by at most 2 % or 512 MiB. Firmware and kernel

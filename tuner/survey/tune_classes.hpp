@@ -15,7 +15,7 @@ struct ClassTuning {
   std::string node;
   /// CLASS.json; CLASS+GPUS.json if the class has GPUs in several places. The plan must be of what it names.
   std::filesystem::path plan;
-  std::vector<std::string> command;  ///< that starts it
+  std::vector<std::string> command;  ///< starts the tuning
 
   /// The plan that the node writes, before it is checked and renamed.
   std::filesystem::path fresh() const { return beside(".new"); }
@@ -42,11 +42,11 @@ std::vector<ClassTuning> tunings_of(const std::vector<NodeClass>& classes,
                                     const std::filesystem::path& folder, const std::string& command,
                                     const std::vector<std::string>& options);
 
-/// Runs all of them, `at_once` at a time, each in a process of its own, and prints a line for each on stdout.
-/// What the commands print goes to the logs. A class with a mark of another run is left alone, even if that
-/// run was killed: what it started may live on. The plan that it makes is taken by the next run. Returns
-/// whether every class has its plan now. Ends early, with the commands, once `stop` returns true. Call it
-/// before threads are started.
+/// Runs the tunings, `at_once` at a time, each in a process of its own, and prints a line for each on stdout.
+/// The output of the commands goes to the logs. Leaves a class alone that another run has marked, even if
+/// that run was killed: its command may still run, and the next run takes the plan that this command makes.
+/// Returns whether every class has its plan now. Once `stop` returns true, ends the commands and returns.
+/// Call it before threads are started.
 bool tune_classes(const std::vector<ClassTuning>& tunings, int at_once, const std::function<bool()>& stop);
 
 }  // namespace zf

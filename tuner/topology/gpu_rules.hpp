@@ -1,4 +1,4 @@
-// Which PCI devices are GPUs that train, why others are none, and what they are called. Pure.
+// Tells which PCI devices are GPUs that jobs can train on, says why others are not, and names them. Pure.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 namespace zf {
 namespace {
 
-/// Returns a plan for as many ranks, or one for each GPU.
+/// Returns a plan for `ranks` ranks; without a number, for one rank on each GPU.
 Plan plan_for(const Machine& machine, const Environment& environment, std::optional<int> ranks) {
   const int count = rank_count_of(ranks, environment, machine.topology).count;
   Workload workload{"params", 1'000'000'000, count, 1};
@@ -46,7 +46,8 @@ Where by_number(const Asker& asker, const std::string& note = "") {
   return where;
 }
 
-/// Takes the homes that GPUs have in a plan for all: for the ranks that share them, or for this process.
+/// Takes the CPUs that `plan`, made for all GPUs of the node, gives to the GPUs of this process. If several
+/// ranks share these GPUs, they divide the CPUs by their numbers; otherwise this process gets them all.
 Where by_part(const Asker& asker, const ProcessGpus& gpus, const Plan& plan) {
   const std::set<std::string> mine(gpus.pci.begin(), gpus.pci.end());  // MIG instances may be of one
   const std::string named = format_text("GPU{} {}", mine.size() == 1 ? "" : "s", join_text(mine, ", "));

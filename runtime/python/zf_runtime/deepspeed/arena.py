@@ -38,7 +38,7 @@ class Partition:
 
 
 class Owed:
-    """What a step multiplied gradients with, and ZeRO would have multiplied them with in place."""
+    """A factor of gradients that a step used and did not write. ZeRO would have multiplied the gradients in place."""
 
     def __init__(self, factor: float):
         self.factor = factor
@@ -50,15 +50,15 @@ class Owed:
 
 
 def hand_out(mine: torch.Tensor) -> torch.Tensor:
-    """Returns another tensor over the same memory, for the optimizer and the program. They may give it other memory
-    through `.data`: ours keeps its own."""
+    """Returns another tensor over the same memory, for the optimizer and the program. If they give that tensor other
+    memory through `.data`, ours keeps its own."""
     tensor = torch.empty(0, dtype=mine.dtype)
     tensor.data = mine
     return tensor
 
 
 def is_over(mine: torch.Tensor, given: torch.Tensor | None) -> bool:
-    """Returns whether a tensor of the program still lies in the arena, where ours does."""
+    """Returns whether a tensor of the program still lies in the arena, at the place of ours."""
     return given is not None and given.data_ptr() == mine.data_ptr()
 
 
@@ -290,8 +290,8 @@ class FlatArena:
         return self._taken
 
     def settle(self) -> None:
-        """Waits for all that was handed over. Where a step was interrupted, takes back what it counted and did not hand
-        over. A signal handler in a step that goes on only waits."""
+        """Waits for all steps that were handed over. If step() was interrupted, also takes back the counts of the steps
+        that it did not hand over. In a signal handler, while step() is still running, only waits."""
         self.wait()
         if not is_running(self.in_step):
             self._take_back_counts()
@@ -310,7 +310,8 @@ class FlatArena:
         self._before = None
 
     def before_writing(self) -> None:
-        """Lets other code write the masters, which may be interrupted."""
+        """Waits, so that other code may write the masters. That code may be interrupted, so nothing is kept from now
+        until the next step."""
         self.wait()
         self.steps.overwrite()
         self.masters_written()
@@ -321,7 +322,7 @@ class FlatArena:
         self._result_is_old = True
 
     def before_late_step(self) -> None:
-        """Brings forward the result of the step before, which is published next."""
+        """Copies the masters to the results that are published next, if other code has written the masters."""
         if self._result_is_old:
             for slot in self.slots:
                 if slot.result is not None:
@@ -329,8 +330,8 @@ class FlatArena:
             self._result_is_old = False
 
     def submit_and_turn(self, turned: Callable[[], Any] = lambda: None) -> None:
-        """Lets ZeRO write the next gradients to the other buffer, and then hands over what was noted. turned() tells
-        ZeRO of it. If that is interrupted, ZeRO goes on with the buffer that it has."""
+        """Gives ZeRO the other buffer for its next gradients, and then hands over the noted steps. turned(): tells ZeRO
+        of the new buffer. If this is interrupted, ZeRO goes on with the buffer that it has."""
         if not self._noted:
             return
         buffer = self._buffer
@@ -354,14 +355,14 @@ class FlatArena:
             self.speculation.take_back()
 
     def end_speculation(self) -> None:
-        """Takes back, and lets nothing begin in backward from now on."""
+        """Takes back what is begun in backward. From now on no step begins in backward."""
         speculation, self.speculation = self.speculation, None
         if speculation is not None:
             speculation.end()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Lets other code read and write masters, moments and gradients: takes back what is begun in backward, and does
-        what finish() does."""
+        """Takes back what is begun in backward, and does what finish() does. Other code may then read and write
+        masters, moments and gradients."""
         self.take_back()
         self.finish(timeout)
 

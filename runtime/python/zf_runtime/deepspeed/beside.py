@@ -1,5 +1,5 @@
-"""Lets ZeRO's step() note when it begins and ends, and end before the optimizer process has done the step: mode exact,
-of all stages."""
+"""Changes ZeRO's step() for mode exact, in all stages: it notes when it begins and ends, and ends before the optimizer
+process has done the step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .replacing import Function, replace
 
 
 def count_steps(zero: Any, arena: FlatArena, parts: Function, *, waits: bool = True) -> None:
-    """Lets ZeRO's step() do parts(), and notes when it begins and ends, so that an interrupted one is known. waits: an
-    interrupted one ends when its gradients are no longer read, since the next backward writes to them."""
+    """Makes ZeRO's step() call parts(), and notes when a step begins and ends, so that an interrupted step is known.
+    waits: an interrupted step() also waits until its gradients are read, since the next backward writes to them."""
     @replace(zero, "step")
     def counted_step(_: Function, *args: Any, **keywords: Any) -> Any:
         try:
@@ -25,10 +25,10 @@ def count_steps(zero: Any, arena: FlatArena, parts: Function, *, waits: bool = T
 
 
 def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_over: Callable[[], None]) -> None:
-    """Lets ZeRO's step() only note what is stepped, and calls hand_over() at its end, which hands it over. hides(): is
-    asked before each step whether it may run beside what follows. If not, the optimizer process has done each partition
-    when ZeRO goes on, as in mode "wait"; hand_over() is called all the same. With keep, all are handed over together
-    then, and waited for."""
+    """Makes ZeRO's step() only note the steps of partitions. At its end it calls hand_over(), which hands them over.
+    hides(): says before each step whether it may run beside the code after step(). If it may not, ZeRO waits for the
+    optimizer process at each partition, as in mode "wait", and then calls hand_over() too. With keep, it hands over all
+    partitions together, and waits for them at the end."""
     step = zero.step
 
     def parts(*args: Any, **keywords: Any) -> Any:
@@ -51,7 +51,7 @@ def make_beside(zero: Any, arena: FlatArena, hides: Callable[[], bool], hand_ove
 
 
 def reassign_later(zero: Any, arena: FlatArena) -> None:
-    """Lets ZeRO-3 publish no partition while its step is only noted."""
+    """Keeps ZeRO-3 from publishing a partition while its step is only noted."""
     partitions = list(zero.fp32_partitioned_groups_flat)
 
     @replace(zero, "_reassign_or_swap_out_partitioned_parameters")
@@ -61,8 +61,8 @@ def reassign_later(zero: Any, arena: FlatArena) -> None:
 
 
 def hooks_of(optimizer: Any) -> list[Any]:
-    """Returns where the hooks before and behind an optimizer's step are, its own and those of all: they may read what
-    they like. PyTorch 1 has none of them."""
+    """Returns the lists of hooks that run before and after the step of an optimizer: its own, and those of all
+    optimizers. Such a hook may read any parameter. PyTorch 1 has none of these lists."""
     from torch.optim import optimizer as of_all
 
     names = ((optimizer, "_optimizer_step"), (of_all, "_global_optimizer"))

@@ -46,8 +46,9 @@ def close_with(zero: Any, arena: FlatArena) -> None:
 def end_abandoned(its: Any = lambda: None) -> None:
     """Ends the arenas of engines that were abandoned without destroy(), but not that of the ZeRO optimizer `its()`.
 
-    DeepSpeed's hooks hold an engine through PyTorch's C++ objects, where Python's collector does not look: only
-    destroy() frees it, also without us. So we look who holds it."""
+    DeepSpeed's hooks hold an engine through PyTorch's C++ objects, where Python's collector does not look. So only
+    destroy() frees an engine, with zf_runtime or without it. An engine is abandoned if nothing but these hooks holds
+    it."""
     _open[:] = [each for each in _open if (zero := each()) is not None and zero._zf_arena.is_open]
     if all(each() is its() for each in _open):
         return
@@ -66,7 +67,7 @@ def end_abandoned(its: Any = lambda: None) -> None:
 
 
 def _destroy(zero: Any, later: Any) -> None:
-    """Destroys an abandoned ZeRO optimizer. A later one may have the same model, which then stays as that left it."""
+    """Destroys an abandoned ZeRO optimizer. A later one of the same model keeps its mappings on the parameters."""
     params = [param for group in getattr(later, "bit16_groups", []) for param in group]
     mappings = [(param, param._hp_mapping) for param in params if hasattr(param, "_hp_mapping")]
     zero.destroy()
@@ -119,7 +120,7 @@ def _held_by_hooks(engine: Any) -> int:
 
 
 def _holders(zero: Any) -> list[Any]:
-    """Returns the modules, such as an engine, that have it as an attribute."""
+    """Returns the modules, such as an engine, that have this ZeRO optimizer as an attribute."""
     found = []
     for holder in gc.get_referrers(zero):
         if isinstance(holder, torch.nn.Module):

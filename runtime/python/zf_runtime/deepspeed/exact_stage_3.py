@@ -1,8 +1,9 @@
-"""Lets a step of stage 3 run beside the next forward, with the same bits.
+"""Runs a step of stage 3 beside the next forward, with the same bits.
 
 ZeRO-3 gathers each weight from the ranks' partitions, `ds_tensor`, before a module uses it. A step that is handed over
-leaves the partitions as they are. Each gets its result just before a gather reads it, when zf-optimizer has stepped so
-far. So a rank waits for its own zf-optimizer alone, and what is gathered, and in which calls, depends on no time.
+leaves the partitions as they are. A partition gets its result just before a gather reads it; the gather waits until
+zf-optimizer has done that result. So a rank waits for its own zf-optimizer alone. Time changes neither the weights
+that are gathered nor the calls that gather them.
 
 Without a GPU, a partition in 16 bits gets its result without a copy: its `ds_tensor` lies in the arena from then on,
 until something other than a gather reads or writes the weights, or a child is forked. (A thread that copied them ahead
@@ -53,7 +54,7 @@ _GRAIN = 32  # elements: a range of the local engine begins at a multiple
 
 
 class Part(NamedTuple):
-    """Where a partition's result has that of a parameter."""
+    """The place of one parameter's result in the result of a partition."""
 
     param: torch.nn.Parameter
     slot: Slot
@@ -68,7 +69,7 @@ class Part(NamedTuple):
 
     @property
     def padded(self) -> int:
-        """The number of elements that the local engine lets it begin a range with."""
+        """The number of elements, rounded up so that a range of the local engine may begin behind them."""
         return -(-self.elements // _GRAIN) * _GRAIN
 
     @property
@@ -92,8 +93,8 @@ class Unpublished:
             part.param.zf_unpublished = self
 
     def publish(self, params: Iterable[torch.nn.Parameter]) -> None:
-        """Gives those of these parameters their results that are not published, and waits for each. A signal handler
-        may come here before the step is handed over: its results are published later."""
+        """Waits for the unpublished results of these parameters, and gives them to the parameters. Leaves out the
+        results of partitions that are not handed over yet, as a signal handler in step() may find them."""
         with self._lock, torch.no_grad():
             parts = [part for param in params if (part := self._parts.get(param.ds_id)) is not None]
             handed_over = self._arena.handed_over() if parts else []
@@ -121,8 +122,8 @@ class Unpublished:
         self._move_home()
 
     def leave(self, waits: str) -> str:
-        """Brings the weights home before a child is forked or the engine ends. waits: what then waits for a late step.
-        Returns why their step has failed; "" if it has not."""
+        """Brings the weights home before a child is forked or the engine ends. waits: says what
+        waits if the step comes late. Returns why the step has failed; "" if it has not."""
         if self._arena.runtime.forked:
             return ""
         error = ""
@@ -147,7 +148,7 @@ class Unpublished:
                         param.data = home.view(param.ds_shape)
 
     def forget(self) -> None:
-        """Lets go of the arena, which parameters would keep as long as the model lives."""
+        """Drops all references to the arena: the parameters would keep it as long as the model lives."""
         _open.discard(self)
         parts, self._all, self._parts = self._all, [], {}
         for part in parts:
@@ -159,7 +160,7 @@ _open: weakref.WeakSet[Unpublished] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    """Lets a child have weights of its own: it shares the arena with this process."""
+    """Moves the weights out of the arena before a fork: parent and child share the arena."""
     for unpublished in list(_open):
         if error := unpublished.leave(follower.FORK_WAITS):
             say(f"a forked child has old weights: their step has failed ({error})")
@@ -169,9 +170,10 @@ os.register_at_fork(before=_before_fork)
 
 
 class Persistent:
-    """Steps the persistent parameters ahead: ZeRO gathers them at the end of step(), from places all over a partition.
+    """Steps copies of the persistent parameters in this process, with the bits that zf-optimizer will have.
 
-    They are few elements. Copies of them are stepped in this process, with the bits that zf-optimizer will have."""
+    ZeRO gathers these parameters at the end of step(). They lie all over a partition, so waiting for them would be
+    waiting for all of it. They have few elements."""
 
     def __init__(self, parts: dict[int, list[Part]], params: Sequence[torch.nn.Parameter], groups: Sequence[Group]):
         """parts: of all slots, by their index. params: those that are persistent. groups: of the arena."""
@@ -188,7 +190,8 @@ class Persistent:
             self._kept[slot.index] = self._copies(slot, (slot.master.detach(), *slot.moments))
 
     def results(self, noted: Sequence[Noted], is_begun: Callable[[int], bool]) -> list[tuple[Part, torch.Tensor]]:
-        """Returns what steps that were noted will give them. is_begun(): whether that of a partition may be begun."""
+        """Returns the results of noted steps for the persistent parameters. is_begun(): returns whether the step of a
+        partition may have begun in backward."""
         return [result for slot, scalars in noted if self._parts[slot.index]
                 for result in self._step(slot, scalars, is_begun(slot.index))]
 

@@ -1,8 +1,8 @@
 """Lets the next forward begin while the optimizer process still steps, in stages 1 and 2: the same bits.
 
 ZeRO's step() ends without new weights. A thread (publisher.py) gives them to the model, piece by piece in the order of
-the flat partitions, which is that of the model's parameters. Each use of a parameter waits for its last piece, and the
-next backward for the whole step, since it writes the gradients that the step reads."""
+the flat partitions, which is that of the model's parameters. Each use of a parameter waits for the parameter's last
+piece. The next backward waits for the whole step, since it writes the gradients that the step reads."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ Function = Callable[..., Any]
 
 
 def replace(owner: Any, name: str) -> Callable[[Function], Function]:
-    """Decorates what takes the place of a function of an object, and is given that function first."""
+    """Decorates a function that takes the place of a function of an object. It gets the original as first argument."""
     original = getattr(owner, name)
 
     def put(ours: Function) -> Function:
@@ -21,7 +21,7 @@ def replace(owner: Any, name: str) -> Callable[[Function], Function]:
 
 
 def wrap(owner: Any, names: Iterable[str], before: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> None:
-    """Calls before() ahead of those functions of an object that it has, and after() behind them."""
+    """Makes functions of an object call before() first and after() last. A name that the object lacks is left out."""
     for name in (each for each in names if getattr(owner, each, None) is not None):
         @replace(owner, name)
         def between(function: Function, *args: Any, **keywords: Any) -> Any:

@@ -83,16 +83,17 @@ class Speculation(Begun):
         return group in self._offered
 
     def comes(self, span: Span) -> None:
-        """Is called before a gradient is written. The second one of a parameter takes back: it changes the first."""
+        """Is called before a gradient is written. If the parameter has one already, takes the begun steps back: the
+        second gradient changes the first."""
         if span.param in self._seen:
             self.refuse()
 
     def came(self, span: Span, norm: float | None, limit: float | None,
              expected: Callable[[], Iterable[tuple[int, Scalars]]], before_first: Callable[[], None],
              event: Event) -> None:
-        """Is called when a gradient is written. norm: its norm, None if that is not known. limit: a norm of all that is
-        clipped to less. expected(): groups, with the factors of their steps if nothing is clipped. before_first() is
-        called before the first step of the group is begun. The gradient is there after the event."""
+        """Is called when a gradient is written. norm: of this gradient; None: unknown. limit: gradients with a larger
+        norm in all are clipped. expected(): returns groups, with the factors of their steps if nothing is clipped.
+        before_first(): is called before the first step of the group is begun. event: the gradient is written then."""
         if span.param in self._seen:
             return
         if not self._seen:
@@ -120,19 +121,19 @@ class Speculation(Begun):
         self._thread.call(self._begin)
 
     def _chunks_of(self, span: Span) -> Iterator[tuple[int, int]]:
-        """Returns chunks, and how many elements of them a parameter has."""
+        """Returns the chunks in which a parameter lies, each with the number of its elements there."""
         each = self._chunk[span.group]
         for chunk in range(span.begin // each, -(-span.end // each)):
             yield chunk, min(span.end, (chunk + 1) * each) - max(span.begin, chunk * each)
 
     def refuse(self) -> None:
-        """Takes back. Says that this step is not the one that was expected, whatever its factors are."""
+        """Takes the begun steps back. They count as a failed guess, whatever factors step() gives."""
         self._is_allowed, self._is_refused = False, True
         self.take_back()
 
     def decide(self, factors: Mapping[int, Scalars], submit: Callable[[], None]) -> None:
-        """Hands over the step of these groups by submit(), which keeps what is begun with the same factors. All else is
-        taken back first."""
+        """Hands over the step of these groups by submit(). A step that was begun with the same factors is kept; all
+        other begun steps are taken back first."""
         self._is_allowed = False
         if not self._offered:  # nothing is begun: to wake the thread would take time
             self._decide(factors, submit)

@@ -48,9 +48,9 @@ def make_others_wait(zero: Any, optimizer: Any, arena: FlatArena) -> None:
 
 
 def give_fp32(zero: Any, optimizer: Any) -> None:
-    """Lets what reads moments in bf16 from outside get fp32 instead, made when it asks: checkpoints, and in stage 3 the
-    functions behind safe_get_full_optimizer_state() and its like. (In stages 1 and 2 these copy to fp32 themselves.)
-    What they write is rounded to nearest."""
+    """Makes checkpoints read moments in bf16 as fp32 copies, and in stage 3 also the functions behind
+    safe_get_full_optimizer_state() and its like. (In stages 1 and 2 these copy to fp32 themselves.) Moments that they
+    write are rounded to nearest."""
     @replace(optimizer, "state_dict")
     def state_dict(saved: Function, *args: Any, **keywords: Any) -> dict[str, Any]:
         return {name: _widened(value) if name == "state" else value for name, value in saved(*args, **keywords).items()}
@@ -74,8 +74,9 @@ def _widened(value: Any) -> Any:
 
 
 def make_params_wait(zero: Any, arena: FlatArena, settle: Callable[[], None] = lambda: None) -> None:
-    """Does the same for the functions that stages 1 and 2 give each model parameter, for safe_get_full_fp32_param() and
-    its like. They are given when the optimizer is made, and again when a checkpoint is loaded."""
+    """Makes more functions wait for a step under way: those that stages 1 and 2 put on each model parameter, for
+    safe_get_full_fp32_param() and its like. DeepSpeed puts them there when it makes the optimizer, and again when it
+    loads a checkpoint."""
     @replace(zero, "_link_all_hp_params")
     def link_all_hp_params(link: Function, *args: Any, **keywords: Any) -> None:
         link(*args, **keywords)

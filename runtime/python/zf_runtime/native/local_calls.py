@@ -75,13 +75,13 @@ class Engine:
                    ctypes.sizeof(abi.Reading), what))
 
     def place(self, address: int, size: int) -> None:
-        """Gives memory that is not touched yet the plan's nodes and huge pages, as far as the machine lets it. In
-        bytes."""
+        """Places memory on the plan's nodes, with huge pages, as far as the machine lets it. Call it before the memory
+        is touched. size: in bytes."""
         check(library().zf_local_place(self._handle(torch_threads()), address, size))
 
     def call_each(self, function: int, objects: list[Any]) -> array[int]:
-        """Returns what a C function of an object, which is at this address, returns for each. It must not raise a
-        Python exception."""
+        """Calls a C function with each object, and returns what it returned. function: its address. The function must
+        not raise a Python exception."""
         found = array("Q", bytes(8 * len(objects)))
         check(self._each(self._get, id(objects), function, found.buffer_info()[0], len(objects)))
         return found
@@ -91,8 +91,8 @@ class Engine:
         return _statistics(self._handle(torch_threads()))
 
     def _handle(self, threads: int) -> ctypes.c_void_p:
-        """Returns a handle that steps with that many threads: those of torch, if the engine follows
-        torch.set_num_threads(). If the OpenMP runtime that it found is not the one of torch, they are its own."""
+        """Returns a handle that steps with that many threads. These are torch's own if the engine has found torch's
+        OpenMP runtime, and so follows torch.set_num_threads(). Otherwise the engine starts threads of its own."""
         found = self._handles.get(threads)
         if found is None:
             with self._opening:
@@ -122,13 +122,13 @@ def _packed(*members: float) -> bytes:
 
 
 def sums_of(readings: array[int]) -> list[float]:
-    """Returns the sum of squares of each of the words that Engine.read() was given."""
+    """Returns the sum of squares of each reading, after Engine.read()."""
     doubles = array("d", readings.tobytes())
     return doubles[abi.Reading.sum_of_squares.offset // 8::READING_WORDS].tolist()
 
 
 def digests_of(readings: array[int]) -> list[int]:
-    """Returns the digest of each, in the same way."""
+    """Returns the digest of each reading, after Engine.read()."""
     return readings[abi.Reading.digest.offset // 8::READING_WORDS].tolist()
 
 

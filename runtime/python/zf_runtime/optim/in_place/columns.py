@@ -24,12 +24,12 @@ _MODES = 2  # of autograd and autocast, or of requires_grad, between which a job
 
 
 class Form:
-    """What tensors are, one by one: class, element type, device, layout, shape, strides; of DTensors also what their
-    shards are, and on which mesh they are placed how. Not where they lie, and not whether autograd follows them."""
+    """The kinds of tensors: class, element type, device, layout, shape and strides; of DTensors also the kind of
+    their shards, their mesh and placements. Addresses and requires_grad are no part of it."""
 
     def __init__(self, tensors: Sequence[Any], first: bool = False):
-        """first: only torch's guards look at them, in the modes of autograd and autocast that are on now. It is for a
-        first look, which then takes 1 us less for each tensor, and may be the only one."""
+        """first: remembers the tensors by torch's guards alone, which hold in the present modes of autograd and
+        autocast. A first look then takes 1 us less for each tensor, and no other may follow."""
         self._classes = list(map(type, tensors))
         self._sharded = [at for at, tensor in enumerate(tensors) if is_sharded(tensor)]
         sharded = [tensors[at] for at in self._sharded]
@@ -38,8 +38,8 @@ class Form:
         self._described = None if first and self._checks else described(tensors)
 
     def plain(self, tensors: Sequence[Any]) -> Sequence[Any] | None:
-        """Returns the tensors, with the shards of DTensors in their places. Returns None if these are not what the
-        first ones were."""
+        """Returns the tensors, with shards in the places of DTensors. Returns None if a tensor is of another kind than
+        the first one in its place."""
         if list(map(type, tensors)) != self._classes:
             return None
         if not self._sharded:
@@ -115,8 +115,8 @@ class Columns:
         self._live = _Live(parts, mask, list(compress(grads, mask)), first)
 
     def now(self) -> Parts | None:
-        """Returns the parts of this step: those that have a gradient. Returns None if anything has changed its kind or
-        its place but parameters and gradients, which may lie elsewhere at each step."""
+        """Returns the parts of this step: those that have a gradient. Returns None if a tensor has changed its kind, or
+        a moment, master or count its address. Parameters and gradients may lie elsewhere at each step."""
         if (not same(list(chain.from_iterable(map(dict.values, self.states))), self._values)
                 or list(chain.from_iterable(self.states)) != self._keys or self._where() != self._places):
             return None
@@ -141,8 +141,8 @@ class Columns:
         return None if kept is None else pointers([*kept, *self.parts.counts])
 
     def _gradients(self) -> Sequence[Any] | None:
-        """Returns the gradients, and lets `_live` be the parameters that have one. Returns None if one of the gradients
-        is of another kind."""
+        """Returns the gradients, and sets `_live` to the parameters that have one. Returns None if a gradient is of
+        another kind than before."""
         grads = list(map(_grad, self.parts.params))
         mask = [True] * len(grads)
         if type(None) in set(map(type, grads)):
@@ -165,7 +165,8 @@ class _Live:
 
     def parts_at(self, p: array[int], copy: array[int] | None, params: Sequence[torch.Tensor],
                  grads: Sequence[torch.Tensor]) -> Parts:
-        """Returns them where they are now. The addresses and plain parameters are those of all."""
+        """Returns the parts of these parameters. p, copy: addresses of all regular parameters. params: all of them,
+        with shards in the places of DTensors."""
         if not self.has_all:
             p, copy = array("Q", compress(p, self.mask)), copy and array("Q", compress(copy, self.mask))
             params = list(compress(params, self.mask))

@@ -124,7 +124,7 @@ class Place:
         return value.detach() if value is self.count else shards.placed_as(self.param, value)
 
     def is_own(self, name: str) -> bool:
-        """Returns whether a tensor of `entry` has still this memory: a program may give it another, by `.data`."""
+        """Returns whether a tensor of `entry` still lies in this memory: a program may change that by `.data`."""
         return self._is_own(name, self.entry[name])
 
     def _is_own(self, name: str, value: Any) -> bool:
@@ -156,7 +156,7 @@ class Place:
         self.digest, self.loaded, self.is_shown, self.entry = None, None, False, {}
 
     def _give_away(self) -> None:
-        """Gives the tensors of `entry` memory of their own: a state_dict() that the program keeps has them."""
+        """Gives the tensors of `entry` memory of their own: the program may keep a state_dict() with them."""
         while self.entry:
             name, value = self.entry.popitem()
             if isinstance(value, torch.Tensor) and self._is_own(name, value):
@@ -200,8 +200,8 @@ class Place:
         self._runtime._state_range(function, self.index, abi.PARAMS, begin, values.numel(), values.data_ptr())
 
     def low_bits(self) -> torch.Tensor:
-        """Returns what a split master has besides its parameter. It is made in pieces, so that nothing else of its size
-        is needed."""
+        """Returns the low bits of a split master. Makes them in pieces, so that no second array of the master's size is
+        needed."""
         param = self.local.detach().cpu().reshape(-1)
         low = torch.empty(param.shape, dtype=torch.int16, device="cpu")
         masters = torch.empty(min(_LOW_BITS_AT_A_TIME, param.numel()), dtype=torch.float32, device="cpu")
@@ -215,7 +215,7 @@ class Place:
     @torch.no_grad()
     def take_written(self) -> None:
         """Takes what the program has written to the parameter, such as a loaded checkpoint or a write through `.data`.
-        Where a 16-bit parameter is its rounded master, the master stays; of a split one the low bits stay. No step may
+        The master stays where it still rounds to the 16-bit parameter. A split master keeps its low bits. No step may
         run."""
         if self.param.dtype == torch.float32:
             self.values.copy_(self.local)
@@ -234,7 +234,7 @@ class Place:
             self.values.copy_(value)
 
     def detach(self) -> list[torch.Tensor]:
-        """Drops all views; the tensors that `state` was shown are the program's. Returns the arrays beside these."""
+        """Drops all views. The tensors that `state` shows stay with the program. Returns all other arrays."""
         hidden = [*self.arrays, *(() if self.is_shown else self.state_arrays)]
         self.entry, self.grads, self.result, self._master = {}, [], None, None
         self.__dict__.pop("exp_avg", None)
@@ -242,8 +242,8 @@ class Place:
         return hidden
 
     def thin(self) -> None:
-        """Gives the pages back of gradients, which step() copies, and of what the parameter holds itself until it is
-        read again. No step may run, and CUDA must not know the pages."""
+        """Gives pages back to the kernel: those of gradients, which step() copies again, and of arrays with the values
+        that the parameter holds, too. No step may run, and CUDA must not have pinned the pages."""
         self.digest = None
         for array in self.grads if self.is_split else self.arrays:
             give_back(array)
@@ -342,8 +342,8 @@ class Arena:
         return "; ".join(note for note in notes if note)
 
     def thin(self) -> None:
-        """Gives memory back that nothing is lost with, and pins no memory any more. Moments stay, and masters of 16-bit
-        parameters. Waits for the copy of a save."""
+        """Unpins all memory, and gives back the memory of values that are elsewhere too. Moments and the masters of
+        16-bit parameters stay. Waits for the copy of a save."""
         self.wait_for_copy()
         if self.registration is not None:
             self.registration.release()
@@ -351,8 +351,8 @@ class Arena:
             place.thin()
 
     def release(self, keeps: bool) -> dict[torch.Tensor, torch.Tensor]:
-        """Gives up all views. If it keeps the states, they have their memory as long as the program has them; returns
-        then what `state` does not show: the low bits of split masters."""
+        """Gives up all views. keeps: the states keep their memory as long as the program has them. Returns in this case
+        the low bits of split masters, which `state` does not show."""
         if self.registration is not None:
             self.registration.release()
         lows = self._low_bits() if keeps else {}

@@ -1,8 +1,8 @@
 """Tells whether torch.compile is used in this process.
 
-A TorchFunctionMode that is active lets what is compiled fail or run eagerly, and hooks on all modules let it be
-compiled again. So from the first use on, each step is waited for in step(). What is compiled for the first time calls
-back before."""
+Compiled code fails or runs eagerly while a TorchFunctionMode is active, and torch compiles it again if there is a hook
+on all modules. So once the job uses torch.compile, step() waits for each step. Before torch compiles
+for the first time, it calls the engines, which take their mode and hook away."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def is_used() -> bool:
 
 
 def has_compiled() -> bool:
-    """Returns whether torch.compile has compiled anything, or is about to: a library may call it for functions that the
-    job never uses."""
+    """Returns whether torch.compile has compiled a function, or is about to. is_used() says
+    less: a library may call torch.compile for functions that the job never uses."""
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
     return _state["is used"] or bool(counters.get("frames"))
 
@@ -39,7 +39,7 @@ def tell(engine: Any) -> None:
 
 
 class _Callbacks(list[Any]):
-    """What is called when a compilation begins: torch._dynamo.reset() drops all but ours."""
+    """The functions that torch calls when a compilation begins. torch._dynamo.reset() clears the list: ours stays."""
 
     def clear(self) -> None:
         self[:] = [_begins]

@@ -1,9 +1,9 @@
-"""Copies gradients into the arena, early where the job lets it, and never another value than step() finds.
+"""Copies gradients into the arena, early if it can, and always with the values that step() finds.
 
-A gradient that has been accumulated is copied at once, on a side stream, if it is expected to be the last of its step:
-as many backwards had come before the step before. In step() each early copy is held against the gradient as it is then:
-the object, its place, its version, and a digest of its values, because some programs write without raising the version
-(GradScaler, `.data`). What differs is copied again. That is right, and not hidden."""
+A gradient that was just accumulated is copied at once, on a side stream, if it has got as many backwards as before the
+last step: then it is expected to be complete. step() compares each early copy with the gradient: the object, its place,
+its version, and a digest of its values, because some programs write without raising the version (GradScaler, `.data`).
+A gradient that differs is copied again. That is right, but nothing hides the time of this copy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Copied:
 
     def __init__(self, place: Place, gradient: torch.Tensor, buffer: int, readings: list[Reading], at: int,
                  event: Event, version: int | None):
-        """version: of the gradient when the copy began; None: the parameter gets its gradient from this tensor later,
-        so nothing but the values can be compared."""
+        """version: of the gradient when the copy began. None: this tensor becomes the parameter's gradient later, so
+        only the values can be compared."""
         self.place = place
         self.gradient, self.pointer, self.version = gradient, gradient.data_ptr(), version
         self.buffer = buffer
@@ -133,8 +133,9 @@ class Gradients:
     def _copy(self, places: Sequence[Place], gradients: Sequence[torch.Tensor], versions: Sequence[int | None],
               buffer: int, wants_norm: bool, wants_digest: bool,
               made: dict[torch.device, list[Event]] | None = None) -> list[Copied]:
-        """wants_digest: the copy is held against its gradient later, so it may run beside the job. made: the events
-        after which the gradients of a device are there; without: after all that the caller's stream was given."""
+        """Begins copies on one stream for each device. wants_digest: step() compares the copy with its gradient, so the
+        copy may run beside the job. made: for each device the events after which its gradients are written; without
+        it, they are written after all work that the caller's stream has."""
         by_device: dict[torch.device, list[int]] = {}
         self.before_copy(places)
         self.has_new = True
@@ -158,24 +159,24 @@ class Gradients:
         return [self._copied[place.index] for place in places]
 
     def settle(self) -> None:
-        """Lets what writes the gradients from now on wait for their copies: one more backward adds to them, although
-        none was expected."""
+        """Makes later writers of the gradients wait until the copies are done: a backward that was not expected adds to
+        the gradients."""
         if self._is_copying:
             for device, stream in self._streams.items():  # also for copies that an exception has kept out of _copied
                 self._devices[device].current().wait(stream.record())
             self._is_copying = False
 
     def begin(self) -> None:
-        """Is called in forward: settles, and lets go of gradients that the program has dropped without step(), as
-        GradScaler does. The next ones need their memory."""
+        """Is called in forward. Calls settle(), and forgets gradients that the program has dropped without step(), as
+        GradScaler does: the next gradients need this memory."""
         self.settle()
         if self.has_new:
             self.has_new = False
             self._copied = {index: copied for index, copied in self._copied.items() if not copied.is_dropped}
 
     def collect(self, places: Sequence[Place], buffer: int, wants_norm: bool, is_last: bool = True) -> Collected:
-        """Sees to it that the arena has the gradients as they are now, those of `places` in this order. is_last: it is
-        not called once more before stepped()."""
+        """Copies the gradients into the arena that are not there as they are now. Returns those of `places`, in this
+        order. is_last: no other call follows before stepped()."""
         self.settle()  # nothing writes gradients, or to the arena, while copies are under way
         overtaken = self._overtaken(places, buffer)
         rewritten = sum(map(self._is_rewritten, overtaken)) if self._early else 0
@@ -191,7 +192,8 @@ class Gradients:
         return Collected(squares, events, rewritten)
 
     def _is_rewritten(self, place: Place) -> bool:
-        """Returns whether the program has written a gradient after its early copy. One more backward is no sign."""
+        """Returns whether the program has written a gradient after its early copy. If a backward too many came, that
+        backward may have written it, so the answer is no."""
         copied = self._copied.get(place.index)
         return (copied is not None and copied.reading.digest is not None
                 and self._arrivals.get(place.index) == self._expected.get(place.index))
@@ -248,6 +250,6 @@ def _gradient_of(place: Place) -> torch.Tensor:
 
 
 def _version_of(gradient: torch.Tensor) -> int:
-    """Returns the version of a gradient. Views share theirs with all that lies in their memory, as FSDP2 has the
-    gradients of a group: of these only the values tell."""
+    """Returns the version of a gradient; 0 for a view. Views of one memory share one version, such as FSDP2's gradients
+    of a group: only their values show that one of them has changed."""
     return 0 if gradient._is_view() else gradient._version

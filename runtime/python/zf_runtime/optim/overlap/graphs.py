@@ -1,4 +1,4 @@
-"""Tells what was built since a step from what was built before it: graphs of autograd."""
+"""Tells graphs of autograd that were built since a step from those that were built before it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _OF_LEAVES = "AccumulateGrad"
 
 
 def now() -> int:
-    """Returns a number that this thread's nodes from now on do not fall below, and those before do."""
+    """Returns the number of the next node. Each thread numbers its nodes of autograd in the order in which it makes
+    them."""
     number: int = torch.autograd._get_sequence_nr()
     return number
 
 
 def read_since(since: int, roots: Any) -> set[int]:
-    """Returns the ids of leaves that nodes with this number or a higher one have read. roots: what backward() or grad()
-    was given first: tensors or edges."""
+    """Returns the ids of leaves that were read by nodes with this number or a higher one. roots: the tensors or edges
+    that backward() or grad() was given first."""
     found = set()
     open_nodes = list(_nodes_of(roots))
     seen = set(open_nodes)

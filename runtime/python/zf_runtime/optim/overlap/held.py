@@ -18,7 +18,7 @@ from .arena import Place
 
 
 class _Lease:
-    """Lets the next copy have the memory, once: at the latest when nothing uses this one any more."""
+    """Frees the memory of a copy for the next copy, once: in end(), or when nothing uses this object any more."""
 
     def __init__(self, runtime: Runtime):
         self._runtime: Runtime | None = runtime
@@ -35,8 +35,8 @@ class Held:
     """The copy, as long as this or a tensor of it lives, or until release()."""
 
     def __init__(self, runtime: Runtime, places: Iterable[Place]):
-        """Begins it, for the moment when all that is submitted is done. Raises ZfBusy if another one is held, and
-        ZfError if memory has no room for it."""
+        """Begins the copy: of the state after all submitted work. Raises ZfBusy if another copy is held, and ZfError if
+        memory has no room for it."""
         runtime.save_begin()
         self._runtime, self._lease = runtime, _Lease(runtime)
         self._arrays: dict[tuple[Any, ...], tuple[Place, int, torch.Tensor]] = {}
@@ -47,15 +47,17 @@ class Held:
                     self._arrays[_key(source)] = place, kind, source
 
     def wait(self) -> None:
-        """Waits until it is made."""
+        """Waits until the copy is made."""
         self._runtime.save_wait()
 
     def release(self) -> None:
-        """Ends it, also if an exception keeps this or a tensor of it: nothing may be read any more."""
+        """Ends the copy, even if an exception still keeps this object or one of its tensors. They must not be read from
+        then on."""
         self._lease.end()
 
     def find(self, tensor: Any) -> Callable[[], torch.Tensor] | None:
-        """Returns what makes the copy of a parameter, a moment or a master, after wait(). None: it is none."""
+        """Returns a function that makes a tensor of the copy, after wait(): that of this parameter, moment or master.
+        Returns None if the tensor is none of these."""
         found = self._arrays.get(_key(local_of(tensor)))
         return None if found is None else functools.partial(_as, tensor, functools.partial(self._saved, *found))
 

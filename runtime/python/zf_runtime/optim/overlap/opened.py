@@ -71,7 +71,7 @@ class Opened:
         return clipping.total(collected.squares)
 
     def thin(self) -> None:
-        """Gives memory back, so that there is room for a successor. Goes on right if none comes."""
+        """Gives memory back, so that there is room for a successor. If none comes, this one can go on."""
         self.gradients.forget()
         turn = self.overlap.follower.turn
         for share in () if turn is None else turn.shares:
@@ -94,8 +94,8 @@ class Opened:
             self.arena.close()
 
     def shares_of(self, places: Sequence[Place], order: Iterable[torch.Tensor]) -> list[Share]:
-        """Returns the shares of a step of these places. order: parameters in the order of
-        forward, as far as it is known; the others come first."""
+        """Returns the shares of a step of these places. order: parameters in the order of forward, as far as that is
+        known; parameters that are not in it come first."""
         order = list(order)
         if not self.sequence or len(order) != self._known:
             self._known = len(order)
@@ -127,7 +127,7 @@ def _cut(places: Sequence[Place]) -> list[list[Place]]:
 
 
 def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads) -> None:
-    """Leaves nothing on the model, and no mode on the stack."""
+    """Removes our hooks from the model, and our mode from the stack."""
     reads.end()
     if order is not None:
         order.close()

@@ -1,8 +1,8 @@
-"""One step for all ranks: each has memory of its own that is kept, and all come back at the same step.
+"""Brings all ranks back at the same step. Each rank keeps memory of its own.
 
-A step is prepared in all ranks, which then wait for each other, and then goes. So if it went in one rank, all others
-have it prepared. When new ranks open what is kept, they tell each other how far it is: if a step has gone anywhere, it
-goes everywhere, else it stays nowhere."""
+Each rank prepares a step, waits until all ranks have prepared it, and then lets it go. So if a step went in one rank,
+all others have prepared it. When new ranks open what is kept, they tell each other the numbers of their steps. A step
+that went in some rank then goes in all ranks; a step that went in none is dropped."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Reads(TorchFunctionMode):
 
     @contextlib.contextmanager
     def looking_away(self) -> Iterator[None]:
-        """Does the same, and leaves all other modes and subclasses as they are."""
+        """Returns a context in which nothing waits, either. All other modes and subclasses stay active in it."""
         left = self._left if self._guards else {}
         if left:
             self._left = {}
@@ -193,7 +193,7 @@ class Reads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _is_inside(self) -> bool:
-        """Returns whether this thread is in the handler above."""
+        """Returns whether this thread is in __torch_function__()."""
         frame: FrameType | None = sys._getframe()
         while frame is not None and (frame.f_code is not _HANDLER or frame.f_locals["self"] is not self):
             frame = frame.f_back

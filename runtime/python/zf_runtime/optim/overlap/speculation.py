@@ -84,7 +84,7 @@ class Begun:
             self._thread.close()
 
     def _do(self, work: Callable[[], None]) -> None:
-        """Waits until the thread has done some work, and raises what that has raised."""
+        """Waits until the thread has called work(), and raises what work() has raised."""
         errors: list[BaseException] = []
 
         def noted() -> None:
@@ -103,8 +103,8 @@ class Begun:
     # ---- in the thread ----
 
     def _has_room(self) -> bool:
-        """Waits until two submissions at most wait, so that little is in vain where the step is clipped. Returns
-        whether a step may be begun then."""
+        """Waits until at most two submissions are not done, so that little work is in vain if the step is clipped.
+        Returns whether a step may be begun now."""
         while self._is_allowed and not _is_done(self._runtime, self._before):
             pass
         return self._is_allowed

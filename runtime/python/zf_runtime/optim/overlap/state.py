@@ -118,9 +118,9 @@ def _is_edited(place: Place, state: State) -> bool:
 
 @torch.no_grad()
 def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: State) -> None:
-    """Copies entries of `state` or of a state_dict into the arena, and shows them. What is missing in one becomes zero,
-    and a master that is missing is the parameter. Without an entry a parameter begins anew. A source may lie in the
-    arena, also where another one goes: it is read before that."""
+    """Copies entries of `state` or of a state_dict into the arena, and shows them in `state`. A moment or count that an
+    entry lacks becomes zero; a master that it lacks is the parameter. A parameter without an entry begins anew. Entries
+    may lie in the arena, even at the place of another one: such an entry is copied before it is overwritten."""
     check_shapes({place.param: entry for place, entry in entries if entry})
     mapped = _ranges_of(max((place.exp_avg.data_ptr() for place, _ in entries), default=0))
     for place, entry in [(place, _apart(place, entry, mapped) if entry else None) for place, entry in entries]:
@@ -132,7 +132,7 @@ def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: 
 
 
 def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict[str, Any]:
-    """Returns an entry with its count as a number, and copies of all in it that lies at other places of the arena."""
+    """Returns an entry with its count as a number. Tensors that lie at another place of the arena are copied."""
     def copied(name: str, value: Any) -> Any:
         value = local_of(value)
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or place.holds(name, value):

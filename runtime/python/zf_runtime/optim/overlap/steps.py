@@ -81,7 +81,7 @@ class Steps:
         return self._ranks is not None and self._ranks.agree(found)
 
     def refuse(self, why: str) -> None:
-        """Tells the other ranks that this one cannot open what is kept: they wait for it."""
+        """Tells the other ranks that this rank cannot open what is kept. They wait for its answer."""
         if not self._has_agreed:
             with contextlib.suppress(ZfError):
                 self._agree(ranks.Found(refusal=why))
@@ -92,8 +92,8 @@ class Steps:
             self.runtime.close()
 
     def submit(self, noted: Callable[[], tuple[torch.Tensor, bytes]], *given: Any, **more: Any) -> int:
-        """Submits a step; if it is noted, when all ranks have it. noted(): the counts after it, and the note of the
-        program. given and more: see Runtime.submit(). Returns a ticket."""
+        """Submits a step. With a name, waits first until all ranks have prepared it, and notes it. noted(): returns the
+        counts after the step, and the note of the program. given and more: see Runtime.submit(). Returns a ticket."""
         if not self.keeps:
             return self.runtime.submit(*given, **more)
         note = kept.noted(*noted(), self._steps + 1, self._owner)
@@ -115,8 +115,8 @@ class Steps:
             self._ranks.meet(self._steps + 1, skips=True)
 
     def overwrite(self) -> None:
-        """Is called before masters or moments are written, which are whole again with the next step: until then nothing
-        is kept. Before the first step nothing is, either."""
+        """Is called before masters or moments are written. Nothing is kept from then until the next step, which makes
+        them whole again; nor is anything kept before the first step."""
         if not self._is_overwritten and self._steps:
             self.runtime.overwriting(True)
             self._is_overwritten = True

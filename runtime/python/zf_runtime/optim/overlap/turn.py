@@ -187,12 +187,13 @@ class Overlap:
         self._wait(turn.submitted, turn)
 
     def readers(self) -> dict[torch.device, Event]:
-        """Returns the events after which all is read that the caller's streams were given to read."""
+        """Returns for each device an event after all work that the caller's stream has: reads of old parameters."""
         return {device: each.current().record() for device, each in self.devices.items()}
 
     def wait_for(self, places: Sequence[Place]) -> list[Place] | None:
         """Waits until these parameters hold the results of the last turn: on the host until they are sent, then on the
-        stream of the caller. Returns those that need no wait any more, on any stream. None: all of the turn."""
+        stream of the caller. Returns the places that no longer need a wait, on any stream. None: no place of the turn
+        needs one."""
         turn = self._pending
         if turn is None:
             return None
@@ -207,9 +208,9 @@ class Overlap:
         return None if graphs.now() == turn.first_node and self._release(turn) else done
 
     def _release(self, turn: Turn) -> bool:
-        """Lets go of all parameters if they are sent already. This thread has built no node of autograd since the
-        step, and no other thread of the program is there: so no forward has read anything unseen, and what follows
-        costs nothing."""
+        """Ends the waiting for all parameters of a turn if they are sent already, so that later uses cost nothing.
+        Precondition: this thread has built no node of autograd since the step. If the program has no other thread
+        either, no forward has read an old parameter unseen."""
         turn.is_released = (turn.is_alone and turn.ended.is_set and turn.error is None and _is_alone()
                             and all(share.event.is_done() for share in turn.last_of.values()))
         return turn.is_released
@@ -226,7 +227,8 @@ class Overlap:
         return share is None or (share.sent.is_set and share.event.is_done())
 
     def is_just_begun(self) -> bool:
-        """Returns whether a step is under way, and no parameter was used since it began. What is late is not."""
+        """Returns whether a step is under way, and no parameter was used since it began. A late step is not under way
+        before publish()."""
         turn = self._pending
         return turn is not None and turn.publishing.is_set and not turn.ended.is_set and all(
             len(share.not_waited_for) == len(share.places) for share in turn.shares)
@@ -241,8 +243,8 @@ class Overlap:
         return turn
 
     def finish(self) -> list[Place]:
-        """Waits for the whole turn. Returns the parameters that keep what the program has written to them meanwhile:
-        the step of these is lost."""
+        """Waits for the whole turn. Returns the parameters that the program has written meanwhile: they keep what was
+        written, and their step is lost."""
         turn = self.publish()
         if turn is None:
             return []
@@ -280,8 +282,8 @@ class Overlap:
         self._check(turn)
 
     def _check(self, turn: Turn) -> None:
-        """Raises what has ended a turn. After a step that was refused, such as one with an infinite lr, training may go
-        on."""
+        """Raises the error that has ended a turn, if one has. Training may go on after a step that was refused, such as
+        a step with an infinite lr."""
         if turn.error is not None:
             if not turn.was_submitted:
                 self.follower.turn = None
