@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 import support
 
@@ -200,6 +201,19 @@ class Dying(unittest.TestCase):
         with self.assertRaises(ZfWorkerDied):
             runtime.close()
         runtime.close()
+
+    def test_a_step_is_waited_for_where_it_is_unknown_what_the_process_has_computed(self):
+        runtime = open_one(close_timeout=0.2)
+        self.addCleanup(runtime.close)
+        pid = runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        going_on = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+        self.addCleanup(going_on.join)
+        going_on.start()
+        runtime.submit(adam_scalars(1))
+        runtime.end_waits()
+        with unittest.mock.patch("time.clock_gettime", side_effect=PermissionError):
+            runtime.wait()
 
     def test_ctrl_c_ends_a_wait_for_a_stopped_process(self):
         runtime = open_one()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import inspect
+import math
 import os
 import time
 from array import array
@@ -419,10 +420,11 @@ OPTIONS = [name for name in inspect.signature(Runtime).parameters if name not in
 
 
 def _computed_s(pid: int) -> float:
-    """Returns how long a process has computed; 0 if it has ended."""
+    """Returns how long a process has computed. Returns NaN, which no value equals, if that is unknown: the process has
+    ended and may be started again, or a sandbox does not say it."""
     with contextlib.suppress(OSError):
         return time.clock_gettime(~pid << 3 | 2)  # its CPU clock: see clock_getcpuclockid(3)
-    return 0.0
+    return math.nan
 
 
 def _words(name: str, values: Sequence[int], checked: Callable[[int], int] | None = None) -> Any:
