@@ -7,12 +7,13 @@ import os
 import pathlib
 import socket
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
 from unittest import mock
 
-import support  # noqa: F401  finds the package
+import support
 
 from zf_runtime.native import whole_file
 from zf_runtime.optim.overlap.timeline import Span, write_for_perfetto
@@ -136,6 +137,18 @@ class WholeFile(unittest.TestCase):
             self.file.chmod(mode)
             whole_file.write_whole(self.file, "newer")
             self.assertEqual(stat.S_IMODE(self.file.stat().st_mode), mode)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can hide /proc")
+    def test_it_needs_no_proc(self):
+        program = f"from zf_runtime.native import whole_file\nwhole_file.write_whole({str(self.file)!r}, 'new')"
+        hidden = "mount -t tmpfs none /proc || exit 77; exec \"$@\""
+        ended = subprocess.run(["unshare", "-m", "sh", "-c", hidden, "sh", sys.executable, "-B", "-c", program],
+                               capture_output=True, text=True, timeout=60, check=False,
+                               env=os.environ | {"PYTHONPATH": str(support.PACKAGE)})
+        if ended.returncode == 77 or ended.stderr.startswith("unshare:"):
+            self.skipTest(ended.stderr)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        self.assertEqual((self.file.read_text(), self.names()), ("new", ["file"]))
 
     @unittest.skipIf(os.geteuid() != 0, "only root can give files away")
     def test_a_shared_folder_gives_nothing_away(self):

@@ -38,10 +38,19 @@ def write_whole_by(path: str | os.PathLike[str], write: Callable[[str], object])
     file, descriptor = _begin(path)
     is_written = False
     try:
-        write(f"/proc/self/fd/{descriptor}")
+        write(_name_of(path, descriptor))
         is_written = True
     finally:
         _check(path, library().zf_file_end(file, is_written))
+
+
+def _name_of(path: str | os.PathLike[str], descriptor: int) -> str:
+    """Returns a name by which an open file can be written. Without /proc it has one beside the file, as .NAME.tmp."""
+    name = f"/proc/self/fd/{descriptor}"
+    if os.path.exists(name):
+        return name
+    with os.scandir(os.path.dirname(os.path.realpath(os.fsdecode(path)))) as entries:
+        return next(entry.path for entry in entries if entry.inode() == os.fstat(descriptor).st_ino)
 
 
 def _begin(path: str | os.PathLike[str]) -> tuple[ctypes.c_void_p, int]:
