@@ -710,7 +710,8 @@ typedef struct zf_file zf_file;
 ZF_API zf_status zf_file_begin(const char* path, zf_file** out, int32_t* descriptor);
 
 /* Puts the file in its place, if keep is not 0, and frees the handle in any case. Returns ZF_ERROR_SYSTEM if
- * it cannot be written: what was there before is then unchanged. For NULL it returns ZF_OK. */
+ * it cannot be written: what was there before is then unchanged; or if only its folder cannot be synced, as
+ * zf_export_state does. For NULL it returns ZF_OK. */
 ZF_API zf_status zf_file_end(zf_file* file, int32_t keep);
 
 /* Finds the local rank of the process with these variables ("NAME=value"; the last pointer is NULL): ZF_RANK,
