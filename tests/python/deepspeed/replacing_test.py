@@ -15,7 +15,7 @@ class Theirs:
     def __init__(self):
         self.said = []
 
-    def step(self, number, *, twice=False):
+    def step(self, number, *, twice=False, function=None):
         """Steps."""
         self.said.append("theirs")
         return number * (2 if twice else 1)
@@ -37,7 +37,7 @@ class Replacing(unittest.TestCase):
         theirs = Theirs()
         wrap(theirs, ["missing", "nowhere", "step"], lambda: theirs.said.append("before"),
              lambda: theirs.said.append("after"))
-        self.assertEqual(theirs.step(3), 3)
+        self.assertEqual(theirs.step(3, function=None), 3)
         self.assertEqual(theirs.said, ["before", "theirs", "after"])
         self.assertIsNone(theirs.missing)
         self.assertFalse(hasattr(theirs, "nowhere"))

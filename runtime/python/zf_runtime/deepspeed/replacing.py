@@ -24,7 +24,7 @@ def wrap(owner: Any, names: Iterable[str], before: Callable[[], Any], after: Cal
     """Makes functions of an object call before() first and after() last. A name that the object lacks is left out."""
     for name in (each for each in names if getattr(owner, each, None) is not None):
         @replace(owner, name)
-        def between(function: Function, *args: Any, **keywords: Any) -> Any:
+        def between(function: Function, /, *args: Any, **keywords: Any) -> Any:
             before()
             result = function(*args, **keywords)
             after()
