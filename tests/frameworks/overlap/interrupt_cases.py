@@ -3,12 +3,15 @@ for, counted and sent, and training goes on right. Interrupted at every line, an
 
 ZF_INTERRUPTS=2000 does 2,000 signals per mode, and all lines; otherwise it is a sample."""
 
+import sys
 import time
 
 import case
 import torch
 import zf_runtime
 from case import interrupts
+from zf_runtime.optim.overlap.refusals import refuse_moved
+from zf_runtime.optim.tensors.threads import Latch
 
 SIZES = (((3, 5), (40,)), ((17,), (2, 9)))
 LARGE = (((30_000,), (40,)), ((7_000,), (2, 9)))
@@ -71,6 +74,14 @@ class Job:
 
 
 class Interrupted(case.AdamWTest):
+    def tearDown(self):
+        self.check_thread()
+
+    def check_thread(self):
+        """Later cases run in this thread: it must see uses of parameters, and be in no exception."""
+        self.assertTrue(torch._C._is_torch_function_enabled())
+        self.assertIsNone(sys.exc_info()[1])
+
     def job(self, mode, dtype=torch.float32, sizes=SIZES):
         return Job(lambda groups: self.ours(groups, mode), dtype, sizes)
 
@@ -120,6 +131,16 @@ class Interrupted(case.AdamWTest):
                 self.round(job, lambda call, line=number: interrupts.at_line(line, call), turn + number)
                 is_right = True
             job = job if is_right else self.warm(mode, dtype)  # each line is judged alone
+
+    def test_no_line_leaves_the_thread_in_a_with(self):
+        """No signal comes between a `with` and its __exit__(), and no interrupt of a test may."""
+        latch = Latch()
+        latch.set()
+        for call in (lambda: refuse_moved([]), latch.set):
+            self.assertGreater(interrupts.lines_of(call), 3)
+            for line in range(1, 8):
+                interrupts.at_line(line, call)
+                self.check_thread()
 
     def test_at_a_line_of_step(self):
         for mode in case.MODES:

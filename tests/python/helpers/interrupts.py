@@ -1,5 +1,7 @@
 """Interrupts a call: at its n-th line inside the package, or by a real signal after a random time."""
 
+import dis
+import linecache
 import os
 import random
 import signal
@@ -16,17 +18,18 @@ class Interrupt(BaseException):
 
 
 def at_line(number, call):
-    """Runs call() and raises Interrupt in it before the `number`-th line of our files. Returns whether it was
-    reached."""
-    left = number
+    """Runs call() and raises Interrupt in it before the `number`-th line of our files, or the next one before which a
+    signal can come. Returns whether it did."""
+    left, came = number, False
 
     def trace(frame, event, argument):
-        nonlocal left
+        nonlocal left, came
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         if event == "line":
             left -= 1
-            if left == 0:
+            if left <= 0 and not _leaves_with(frame):
+                came = True
                 raise Interrupt
         return trace
 
@@ -37,7 +40,15 @@ def at_line(number, call):
         pass
     finally:
         sys.settrace(None)
-    return left <= 0
+    return came
+
+
+def _leaves_with(frame):
+    """Returns whether what comes next is the __exit__() of a `with`, which is traced as its line once more. Python
+    (since 3.10) handles no signal there, and an exception would leave what was entered as it is."""
+    if not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with "):
+        return False
+    return frame.f_lasti != next(at for at, line in dis.findlinestarts(frame.f_code) if line == frame.f_lineno)
 
 
 def calling(handler, call, number=None):
