@@ -36,7 +36,8 @@ import zf_runtime.deepspeed
 from deepspeed import utils
 from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.superoffload import superoffload_stage3
-from deepspeed.runtime.zero.partition_parameters import GatheredParameters
+from deepspeed.runtime.zero.partition_parameters import GatheredParameters, Init
+from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3
 from torch.utils.checkpoint import checkpoint
 from zero_pairs import arena_of, partitions_of
 from zf_runtime.optim.overlap import follower
@@ -460,8 +461,18 @@ def count_steps_beside(engine, arena, beside: list[bool]):
     engine.optimizer.step = counted
 
 
+def functions() -> dict[str, object]:
+    """Returns those of the classes that gathers and new engines call."""
+    return {f"{kind.__name__}.{name}": value for kind in (Init, DeepSpeedZeroOptimizer_Stage3)
+            for name, value in vars(kind).items() if callable(value)}
+
+
+OWN = functions()
+
+
 def install(case, kind: str):
     zf_runtime.deepspeed.uninstall()
+    assert functions() == OWN, {name for name, value in functions().items() if value is not OWN.get(name)}
     if kind != "own":
         zf_runtime.deepspeed.install(kind, state=case["state"], speculate=case["speculate"] and kind == "exact",
                                      chunk_bytes=4096, max_restarts=1000)

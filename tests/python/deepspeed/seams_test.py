@@ -10,7 +10,7 @@ import support
 support.need("torch")
 import zf_runtime.deepspeed  # noqa: E402
 from zf_runtime import ZfError  # noqa: E402
-from zf_runtime.deepspeed import seams  # noqa: E402
+from zf_runtime.deepspeed import exact_stage_3, seams  # noqa: E402
 
 MODES = ({}, {"mode": "exact"}, {"mode": "exact", "speculate": True}, {"keep": "mine"})
 
@@ -18,6 +18,12 @@ MODES = ({}, {"mode": "exact"}, {"mode": "exact", "speculate": True}, {"keep": "
 def functions() -> dict[str, object]:
     """Returns what stands now in each seam."""
     return {seam.path: vars(seams.find(seam.owner)).get(seam.name) for seam in seams.SEAMS}
+
+
+def touched() -> dict[str, object]:
+    """Returns all that the modules and classes with a seam have."""
+    return {f"{seam.owner}.{name}": value for seam in seams.SEAMS
+            for name, value in vars(seams.find(seam.owner)).items()}
 
 
 def wanted(mode: str = "wait", speculate: bool = False, keep: str | None = None) -> set[str]:
@@ -38,8 +44,12 @@ class Page(unittest.TestCase):
 
 
 class Installed(unittest.TestCase):
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         support.need("deepspeed")
+        cls.untouched = touched()  # by any test before
+
+    def setUp(self):
         self.addCleanup(zf_runtime.deepspeed.uninstall)
 
     def test_this_deepspeed_has_each(self):
@@ -57,6 +67,32 @@ class Installed(unittest.TestCase):
                 zf_runtime.deepspeed.uninstall()
                 self.assertEqual(functions(), before)
         self.assertEqual(set.union(*(wanted(**settings) for settings in MODES)), set(before))
+
+    def test_uninstall_leaves_nothing_on_what_it_has_touched(self):
+        for settings in MODES:
+            zf_runtime.deepspeed.install(**settings)
+            zf_runtime.deepspeed.uninstall()
+        now, stay = touched(), {"deepspeed.runtime.engine:DeepSpeedEngine.kept",  # see seams.py
+                                "deepspeed.ops.adam.cpu_adam:DeepSpeedCPUAdam.step"}
+        self.assertEqual({path for path in now.keys() | self.untouched.keys()
+                          if now.get(path) is not self.untouched.get(path)} - stay, set())
+
+    def test_what_an_engine_uses_stays_until_it_has_ended(self):
+        used = {seam.path for seam in seams.SEAMS if seam.is_used is exact_stage_3.is_open}
+        self.assertEqual(len(used), 2)
+        before = functions()
+        zf_runtime.deepspeed.install("exact")
+        installed = functions()
+        engine = exact_stage_3.Unpublished(mock.Mock(), [], [])
+        zf_runtime.deepspeed.uninstall()
+        left = functions()
+        self.assertEqual({path for path in left if left[path] is not before[path]}, used)
+        self.assertEqual({path: left[path] for path in used}, {path: installed[path] for path in used})
+        zf_runtime.deepspeed.install("exact")
+        zf_runtime.deepspeed.uninstall()
+        engine.forget()
+        zf_runtime.deepspeed.uninstall()
+        self.assertEqual(functions(), before)
 
     def test_without_a_needed_one_nothing_is_replaced(self):
         before = functions()

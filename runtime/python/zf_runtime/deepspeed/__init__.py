@@ -21,18 +21,21 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..errors import ZfError
 from ..native import planned
 from ..native.environment import switched_off
 from ..native.runtime import OPTIONS
 
+if TYPE_CHECKING:
+    from .seams import Seam
+
 __all__ = ["install", "uninstall"]
 
 _MODES = ("wait", "exact", "late")
 _STATES = ("fp32", "bf16")
-_undo: list[Any] = []
+_undo: list[Callable[[], bool]] = []  #: each returns whether it is done, or must wait for an engine to end
 
 
 def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, rank: int | None = None,
@@ -90,9 +93,20 @@ def install(mode: str = "wait", *, plan: str | os.PathLike[str] | None = None, r
     for seam in wanted:
         if seam not in missing and seam.part not in lacking:
             owner = find(seam.owner)
-            original = getattr(owner, seam.name)
-            setattr(owner, seam.name, seam.ours(original, asked))
-            _undo.append(functools.partial(setattr, owner, seam.name, original))
+            own = vars(owner).get(seam.name)
+            setattr(owner, seam.name, seam.ours(getattr(owner, seam.name), asked))
+            _undo.append(functools.partial(_give_back, seam, owner, own))
+
+
+def _give_back(seam: Seam, owner: Any, own: Any) -> bool:
+    """Gives back what a module or class had; None: it was that of a base class."""
+    if seam.is_used():
+        return False
+    if own is None:
+        delattr(owner, seam.name)
+    else:
+        setattr(owner, seam.name, own)
+    return True
 
 
 def _let_engines_have_kept() -> None:
@@ -149,5 +163,4 @@ def _state_format(given: str | None, plan: str | os.PathLike[str] | None) -> str
 
 def uninstall() -> None:
     """Makes engines and optimizers that are made from now on use DeepSpeed's own. Those that exist keep theirs."""
-    while _undo:
-        _undo.pop()()
+    _undo[:] = [undo for undo in _undo[::-1] if not undo()][::-1]

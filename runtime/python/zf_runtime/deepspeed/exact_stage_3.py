@@ -40,8 +40,7 @@ from .speculation import Span, begin_behind, calls_of_next
 NEEDED = ("partition_grads", "persistent_parameters", "_post_step", "fp16_partitioned_groups")
 SPECULATION_NEEDS = ("_offload_grad_partition_at_boundary", "sub_group_to_group_id")
 _BUCKET = "_PartitionedParameterCoordinator__prefetch_bucket_sz"
-_AVAILABLE = "_ensure_availability_of_partitioned_params"  # of Init; each gather calls it with what it gathers
-_TAKES_OVER = "_create_fp16_partitions_with_defragmentation"
+AVAILABLE = "_ensure_availability_of_partitioned_params"  # of Init; each gather calls it with what it gathers
 # These read or write the weights where ZeRO has them, and no gather comes first.
 _OTHERS = ("state_dict", "load_state_dict", "_restore_from_bit16_weights", "refresh_fp32_params", "offload_states",
            "reload_states", "load_hp_checkpoint_state_from_checkpoint_dir_stage3",
@@ -220,7 +219,7 @@ def refusal(zero: Any) -> str:
     """Returns why the step of an optimizer of stage 3 cannot run beside the next forward; "" if it can."""
     from deepspeed.runtime.zero.partition_parameters import Init
 
-    missing = [name for owner, names in ((zero, NEEDED), (Init, (_AVAILABLE,)), (_coordinator_of(zero), (_BUCKET,)))
+    missing = [name for owner, names in ((zero, NEEDED), (Init, (AVAILABLE,)), (_coordinator_of(zero), (_BUCKET,)))
                for name in names if not hasattr(owner, name)]
     if missing:
         return f"this DeepSpeed has no {missing[0]} where it is expected"
@@ -263,7 +262,6 @@ def make_exact(zero: Any, arena: FlatArena, unclipped: Callable[[int], float]) -
     hooks = hooks_of(zero.optimizer)
     make_beside(zero, arena, lambda: not any(hooks) and _reads_are_seen(zero), hand_over)
     _cut_prefetch(zero)
-    _let_gathers_wait()
 
 
 def _begin_in_backward(zero: Any, arena: FlatArena, parts: dict[int, list[Part]], persistent: Persistent,
@@ -319,21 +317,22 @@ def _parts_of(zero: Any, sub_group: int, slot: Slot) -> list[Part]:
     return parts
 
 
-def _let_gathers_wait() -> None:
-    """Lets each gather of this process publish what it reads first; and so does an engine that takes a model over."""
-    from deepspeed.runtime.zero.partition_parameters import Init
-    from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3
-
-    _publish_before(Init, _AVAILABLE, lambda params: params)
-    _publish_before(DeepSpeedZeroOptimizer_Stage3, _TAKES_OVER,
-                    lambda groups: (param for group in groups for param in group["params"]))
+def gathering(function: Function) -> Function:
+    """Returns what each gather calls with its parameters, which publishes first what the gather reads."""
+    return _publishing(function, lambda params: params)
 
 
-def _publish_before(owner: type, name: str, params_of: Callable[[Any], Iterable[torch.nn.Parameter]]) -> None:
-    function = getattr(owner, name)
-    if hasattr(function, "zf_publishes"):
-        return
+def taking_over(function: Function) -> Function:
+    """Returns what a new engine calls with its param_groups, which publishes them first: they may be of another one."""
+    return _publishing(function, lambda groups: (param for group in groups for param in group["params"]))
 
+
+def is_open() -> bool:
+    """Returns whether any engine of this process needs the two above."""
+    return bool(_open)
+
+
+def _publishing(function: Function, params_of: Callable[[Any], Iterable[torch.nn.Parameter]]) -> Function:
     @functools.wraps(function)
     def publish_first(self: Any, given: Any) -> Any:
         params = list(params_of(given))
@@ -341,8 +340,7 @@ def _publish_before(owner: type, name: str, params_of: Callable[[Any], Iterable[
             unpublished.publish(params)
         return function(self, given)
 
-    publish_first.zf_publishes = True  # type: ignore[attr-defined]
-    setattr(owner, name, publish_first)
+    return publish_first
 
 
 def _cut_prefetch(zero: Any) -> None:

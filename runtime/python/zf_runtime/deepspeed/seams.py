@@ -1,4 +1,8 @@
-"""What install() replaces of DeepSpeed, and of torch under it: one table. docs/deepspeed.md shows it."""
+"""What install() replaces of DeepSpeed, and of torch under it: one table. docs/deepspeed.md shows it.
+
+Two things are beside it, and stay. DeepSpeedEngine gets `kept`, which is None: a program may ask an engine for it
+whenever it likes. And DeepSpeedCPUAdam's step is hooked before it is replaced, as torch hooks it when the first one is
+made: one that is made in between is stepped by what stays, and has hooks."""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import importlib
 from typing import Any, Callable, NamedTuple
 
 from ..errors import ZfError
-from . import compiling, keeping, operator, publisher, superoffload, zenflow
+from . import compiling, exact_stage_3, keeping, operator, publisher, superoffload, zenflow
 from .attach import attach
 from .messages import say
 
@@ -31,6 +35,7 @@ class Seam(NamedTuple):
     when: str = "always"  #: a name of WHEN
     is_needed: bool = False  #: without it nothing is replaced
     part: str = ""  #: those of one part are replaced together or not at all
+    is_used: Callable[[], bool] = lambda: False  #: by an engine that exists: until it ends, uninstall() leaves it
 
     @property
     def path(self) -> str:
@@ -120,4 +125,8 @@ SEAMS = (
     Seam(_ENGINE, "__init__", _always(keeping.resuming), when="keep", is_needed=True),
     Seam(_ENGINE, "step", _always(keeping.noting), when="keep", is_needed=True),
     Seam("torch.distributed", "destroy_process_group", _always(publisher.after_turns), when="exact"),
+    Seam("deepspeed.runtime.zero.partition_parameters:Init", exact_stage_3.AVAILABLE, _always(exact_stage_3.gathering),
+         when="exact", is_used=exact_stage_3.is_open),
+    Seam(_STAGE_3, "_create_fp16_partitions_with_defragmentation", _always(exact_stage_3.taking_over), when="exact",
+         is_used=exact_stage_3.is_open),
 )
