@@ -19,6 +19,7 @@ from ..native.group import Group, piece_bytes
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
 from ..optim.overlap.steps import Steps
+from ..optim.tensors.engine import Entry
 from .speculation import Speculation
 
 COPY_TYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
@@ -136,7 +137,7 @@ class FlatArena:
         self.speculation = Speculation(self.runtime, self.piece_bytes) if can_begin else None
         self.slots = [Slot(index, self.runtime, partition.param) for index, partition in enumerate(partitions)]
         self._at = {slot.master.data_ptr(): slot for slot in self.slots}
-        self.state_of: Callable[[Slot], dict[str, Any]] = lambda slot: {}  # the optimizer's state of a partition
+        self.state_of: Callable[[Slot], Entry] = lambda slot: {}  # the optimizer's state of a partition
         self._before: list[Any] | None = None  # the counts at the beginning of a step; None outside
         self._noted: list[Noted] = []
         self._submitted = 0  # groups, over all submissions before this step

@@ -13,6 +13,7 @@ import torch
 
 from ..errors import ZfError
 from ..optim.overlap.kept import Kept
+from ..optim.tensors.engine import ParamGroup
 from .arena import FlatArena, Partition
 from .beside import hooks_of, reassign_later
 from .layout import Unsupported, stage_of
@@ -32,7 +33,7 @@ class _Noted(NamedTuple):
     scaler: dict[str, Any]
     powers: tuple[Any, ...]  #: of beta: see local_step.Powers
     scheduler: dict[str, Any] | None  #: before its step
-    groups: list[dict[str, Any]]  #: param_groups, without their parameters
+    groups: list[ParamGroup]  #: param_groups, without their parameters
     note: bytes  #: of the program
     lr_kwargs: dict[str, Any] | None = None  #: what engine.step() passes to the scheduler
 

@@ -10,6 +10,7 @@ import torch
 
 from ..errors import ZfError
 from ..optim.tensors.eligibility import guards
+from ..optim.tensors.engine import ParamGroup
 from . import local_step, steady
 from .messages import say_once
 
@@ -102,7 +103,7 @@ class CpuAdamOperator:
             state.own_powers = call.powers
         return 0
 
-    def expected(self, optimizer_id: int, steps: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[local_step.Call]:
+    def expected(self, optimizer_id: int, steps: Iterable[tuple[int, ParamGroup]]) -> Iterator[local_step.Call]:
         """Returns the calls that come next, in this order: numbers of steps, and their param_groups."""
         state, call = self._states[optimizer_id], None
         for step, group in steps:

@@ -28,6 +28,7 @@ from ..errors import ZfError
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
 from ..optim.overlap.speculation import Begun
+from ..optim.tensors.engine import ParamGroup
 from ..optim.tensors.streams import Event, device_of
 from .local_step import Call
 from .replacing import Function, replace
@@ -214,7 +215,7 @@ def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span
         return result
 
 
-def calls_of_next(optimizer: Any, steps: Iterable[tuple[torch.Tensor, dict[str, Any]]]) -> Iterator[Call]:
+def calls_of_next(optimizer: Any, steps: Iterable[tuple[torch.Tensor, ParamGroup]]) -> Iterator[Call]:
     """Returns the calls that a DeepSpeedCPUAdam will make for these steps: partitions and their param_groups, in the
     order in which they are stepped. The powers of beta depend on what is stepped before."""
     numbered = ((optimizer.state[partition]["step"] + 1, group) for partition, group in steps)

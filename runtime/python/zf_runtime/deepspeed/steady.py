@@ -18,6 +18,7 @@ from ..errors import ZfError
 from ..native import abi
 from ..optim.in_place.columns import Form, same
 from ..optim.in_place.pointers import pointers
+from ..optim.tensors.engine import Entry
 from . import local_step
 
 _F32, _WORDS = 4, 8  # bytes; of zf_tensor
@@ -53,13 +54,13 @@ def _params_of(optimizer: Any) -> list[Any]:
     return [param for group in optimizer.param_groups for param in group["params"]]
 
 
-def _tensors_of(params: list[Any], states: list[dict[str, Any]]) -> list[Any]:
+def _tensors_of(params: list[Any], states: list[Entry]) -> list[Any]:
     """Returns parameter, gradient and both moments of each."""
     return list(chain.from_iterable((param, param.grad, state["exp_avg"], state["exp_avg_sq"])
                                     for param, state in zip(params, states)))
 
 
-def _are_plain(states: Sequence[dict[str, Any]]) -> bool:
+def _are_plain(states: Sequence[Entry]) -> bool:
     """Returns whether these are dicts with the entries that DeepSpeed makes."""
     return set(map(type, states)) == {dict} and list(chain.from_iterable(states)) == _NAMES * len(states)
 

@@ -20,6 +20,7 @@ import torch
 from ..errors import ZfError, ZfTimeout
 from ..native import whole_file
 from .tensors.eligibility import layout, local_of
+from .tensors.engine import StateDict
 from .tensors.threads import SAVER
 
 if TYPE_CHECKING:
@@ -170,8 +171,8 @@ def stager_of(hold: Callable[[], Held | None]) -> Any:
 
         _synchronize_after_execute = False
 
-        def stage(self, state_dict: dict[str, Any]) -> Future[dict[str, Any]]:
-            staged: Future[dict[str, Any]] = Future()
+        def stage(self, state_dict: StateDict) -> Future[StateDict]:
+            staged: Future[StateDict] = Future()
             held = hold()
             with released_on_failure(held):
                 staging = Staging(held, state_dict)
@@ -198,7 +199,7 @@ def _start(held: Held | None, work: Callable[..., None], *given: Any) -> threadi
     return thread
 
 
-def _finish(staging: Staging, staged: Future[dict[str, Any]]) -> None:
+def _finish(staging: Staging, staged: Future[StateDict]) -> None:
     try:
         with released_on_failure(staging.held):
             state = staging.finish()

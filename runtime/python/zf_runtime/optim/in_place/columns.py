@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..tensors.eligibility import guards, is_sharded
+from ..tensors.engine import Entry
 from .parts import Parts
 from .pointers import pointers
 
@@ -94,7 +95,7 @@ class Columns:
     """What was found of the regular parameters: tensors without a subclass, of fp32, bf16 and fp16, with gradients
     and moments of the same strides; and DTensors with shards that are such tensors."""
 
-    def __init__(self, parts: Parts, states: list[dict[str, Any]], before: Columns | None, first: bool):
+    def __init__(self, parts: Parts, states: list[Entry], before: Columns | None, first: bool):
         """before: the former columns; their parts are among these. first: as for a Form."""
         self.parts, self.states = parts, states
         self._values = list(chain.from_iterable(map(dict.values, states)))

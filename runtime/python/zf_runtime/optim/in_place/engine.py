@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
@@ -12,7 +11,7 @@ from ...native import local_calls
 from ...native.scalars import scalars
 from ..tensors import clipping, formats, others
 from ..tensors.eligibility import refuse_device
-from ..tensors.engine import Engine
+from ..tensors.engine import Engine, ParamGroup, State, StateDict
 from . import torch_fallback
 from .parts import Parts
 from .tensor_list import Roster, TensorList
@@ -45,7 +44,7 @@ class InPlaceEngine(Engine):
     def _step_all(self, grad_scale: float) -> None:
         self._step_those(self._list, self._optimizer.param_groups, self._optimizer.state, grad_scale)
 
-    def _step_those(self, tensors: TensorList, groups: list[dict[str, Any]], state: Any, grad_scale: float) -> None:
+    def _step_those(self, tensors: TensorList, groups: list[ParamGroup], state: State, grad_scale: float) -> None:
         """Steps all parameters of these param_groups that have a gradient. tensors: follows them from step to step."""
         defaults = self._optimizer.defaults
         others.settle(self, (param for group in groups for param in group["params"]))
@@ -63,7 +62,7 @@ class InPlaceEngine(Engine):
         if own:
             self._step_by_torch(own, roster, groups, state, grad_scale)
 
-    def _step_by_torch(self, own: list[tuple[int, str]], roster: Roster, groups: list[dict[str, Any]], state: Any,
+    def _step_by_torch(self, own: list[tuple[int, str]], roster: Roster, groups: list[ParamGroup], state: State,
                        grad_scale: float) -> None:
         """Steps what the engine does not take, each with its reason in `own`."""
         with torch.set_grad_enabled(self._optimizer.defaults["differentiable"]):
@@ -73,7 +72,7 @@ class InPlaceEngine(Engine):
                     torch_fallback.step(params, [state[param] for param in params], group, self._is_decoupled(group),
                                         grad_scale)
 
-    def _step_in_place(self, parts: Parts, tensors: TensorList, param_groups: list[dict[str, Any]],
+    def _step_in_place(self, parts: Parts, tensors: TensorList, param_groups: list[ParamGroup],
                        grad_scale: float) -> None:
         """Makes one call for all parameters. The engine raises their counts itself: an exception comes before it or
         after it."""
@@ -84,10 +83,10 @@ class InPlaceEngine(Engine):
         local_calls.engine().step(words, factors, parts.count, parts.total(), torch.get_num_threads(),
                                   parts.range_words())
 
-    def _is_decoupled(self, group: dict[str, Any]) -> bool:
+    def _is_decoupled(self, group: ParamGroup) -> bool:
         return bool(group.get("decoupled_weight_decay", self._decoupled))
 
-    def check_group(self, group: dict[str, Any]) -> None:
+    def check_group(self, group: ParamGroup) -> None:
         self.check_open()
         for param in group["params"]:
             refuse_device(param)
@@ -100,7 +99,7 @@ class InPlaceEngine(Engine):
         self._said = set()
         self._list.home(optimizer.param_groups, optimizer.state)
 
-    def _keep_precision(self, given: dict[str, Any]) -> None:
+    def _keep_precision(self, given: StateDict) -> None:
         """Replaces what torch has cast to the type of a 16-bit parameter by what it was cast from."""
         for group, saved in zip(self._optimizer.param_groups, given["param_groups"]):
             for param, key in zip(group["params"], saved["params"]):

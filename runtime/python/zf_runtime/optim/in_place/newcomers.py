@@ -16,6 +16,7 @@ import torch
 from ...native import local_calls
 from ..tensors import formats
 from ..tensors.eligibility import TYPES, is_sharded
+from ..tensors.engine import ParamGroup, State
 from .parts import WORDS, Counts, Parts
 from .pointers import pointers
 
@@ -26,7 +27,7 @@ _place = attrgetter("is_cpu", "layout")
 _FLAGS = ("amsgrad", "capturable", "differentiable")
 
 
-def taken(index: list[int], group_of: list[int], params: list[torch.Tensor], groups: list[dict[str, Any]], state: Any,
+def taken(index: list[int], group_of: list[int], params: list[torch.Tensor], groups: list[ParamGroup], state: State,
           counts: Counts) -> Parts | None:
     """Gives these parameters their states, and returns their parts. Does nothing, and returns None, if it cannot take
     one of them. It takes a parameter without a state
@@ -68,7 +69,7 @@ def taken(index: list[int], group_of: list[int], params: list[torch.Tensor], gro
     return found
 
 
-def _is_usual(group: dict[str, Any]) -> bool:
+def _is_usual(group: ParamGroup) -> bool:
     return not any(group[flag] for flag in _FLAGS) and formats.name_of(group) == "fp32"
 
 

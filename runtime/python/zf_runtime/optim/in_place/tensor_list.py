@@ -21,6 +21,7 @@ from ..tensors.eligibility import (
     refuse_sparse,
     unsteppable,
 )
+from ..tensors.engine import Entry, ParamGroup, State
 from . import newcomers
 from .columns import Columns, plain, same
 from .newcomers import zeros
@@ -32,7 +33,7 @@ from .torch_fallback import has_master
 class Roster:
     """The parameters of all param_groups and their states, as they were found at a step."""
 
-    def __init__(self, groups: list[dict[str, Any]], state: Any):
+    def __init__(self, groups: list[ParamGroup], state: State):
         self.state = state
         self.params = list(chain.from_iterable(group["params"] for group in groups))
         self.ids = list(map(id, self.params))
@@ -47,7 +48,7 @@ class Roster:
         self.repeated = {index for index, key in enumerate(self.ids) if first[key] != index}
         self.slow = list(range(len(self.ids)))  # looked at one by one
 
-    def holds(self, groups: list[dict[str, Any]], state: Any) -> bool:
+    def holds(self, groups: list[ParamGroup], state: State) -> bool:
         """Returns whether the same parameters stand in the same lists, with the same dicts as their states."""
         return (self.state is state and same(state.values(), self.states) and same(state, self.keys)
                 and [len(group["params"]) for group in groups] == self.lengths
@@ -58,7 +59,7 @@ class Roster:
         """Returns whether the same parameters stand in the lists of both."""
         return self.ids == other.ids and self.lengths == other.lengths and self.flags == other.flags
 
-    def again(self, groups: list[dict[str, Any]]) -> Roster:
+    def again(self, groups: list[ParamGroup]) -> Roster:
         """Returns a new roster. All its parameters are looked at one by one."""
         roster = Roster(groups, self.state)
         roster.suspects, roster.is_first = self.suspects, self.fast is None
@@ -72,7 +73,7 @@ class TensorList:
         self.counts = Counts()
         self._roster: Roster | None = None
 
-    def gather(self, groups: list[dict[str, Any]], state: Any) -> tuple[Parts, list[tuple[int, str]], Roster]:
+    def gather(self, groups: list[ParamGroup], state: State) -> tuple[Parts, list[tuple[int, str]], Roster]:
         """Returns what the engine steps, and the indices of the parameters that torch steps, each with the reason.
 
         Gives states to parameters that have none. Raises ZfError for parameters on a GPU and for sparse gradients.
@@ -93,7 +94,7 @@ class TensorList:
         self._roster = self._look_one_by_one(groups, roster, parts, own) if roster.slow else roster
         return parts, own, roster
 
-    def home(self, groups: list[dict[str, Any]], state: Any) -> None:
+    def home(self, groups: list[ParamGroup], state: State) -> None:
         """Takes the counts of loaded states among its own, so that they are read at once."""
         self.counts, self._roster = Counts(), None
         entries = [state[param] for group in groups for param in group["params"] if "step" in state.get(param, ())]
@@ -101,7 +102,7 @@ class TensorList:
             entry["step"] = count
 
     @torch.no_grad()
-    def _look_one_by_one(self, groups: list[dict[str, Any]], roster: Roster, parts: Parts,
+    def _look_one_by_one(self, groups: list[ParamGroup], roster: Roster, parts: Parts,
                          own: list[tuple[int, str]]) -> Roster:
         """Adds to `parts` and to `own` what is not looked at in columns. Returns the roster for the next step."""
         live = [index for index in roster.slow if roster.params[index].grad is not None]
@@ -121,7 +122,7 @@ class TensorList:
             return roster
         return _settled(groups, roster, news, known, live)
 
-    def _take_each(self, live: list[int], groups: list[dict[str, Any]], roster: Roster, parts: Parts,
+    def _take_each(self, live: list[int], groups: list[ParamGroup], roster: Roster, parts: Parts,
                    own: list[tuple[int, str]]) -> tuple[Parts, list[int]]:
         """Looks at each of the live parameters. Adds to `own` those that torch steps. Returns the parts of the others,
         and which of them are regular. parts: of those that were looked at in columns."""
@@ -155,7 +156,7 @@ class TensorList:
                 known.append(len(news.index) - 1)
         return news, known
 
-    def _count(self, live: list[int], groups: list[dict[str, Any]], roster: Roster) -> None:
+    def _count(self, live: list[int], groups: list[ParamGroup], roster: Roster) -> None:
         """Gives those a step count that have none, or one that the engine cannot raise."""
         new: dict[int, Any] = {}
         for index in live:
@@ -167,9 +168,9 @@ class TensorList:
             for state, count in zip(new.values(), self.counts.add(values)):
                 state["step"] = count
 
-    def _state_of(self, param: torch.Tensor, group: dict[str, Any], states: Any) -> dict[str, Any]:
+    def _state_of(self, param: torch.Tensor, group: ParamGroup, states: State) -> Entry:
         """Returns a parameter's state, with zeros for moments that are missing, and fp32 for 16-bit parameters."""
-        state: dict[str, Any] = states[param]
+        state = states[param]
         half = has_master(param, group)
         kept = torch.bfloat16 if formats.has_bf16_moments(group) else torch.float32
         narrow = formats.number_of(param, group) != 0
@@ -196,12 +197,12 @@ class TensorList:
         return self._counted(param, state)
 
     @staticmethod
-    def _counted(param: torch.Tensor, state: dict[str, Any]) -> dict[str, Any]:
+    def _counted(param: torch.Tensor, state: Entry) -> Entry:
         if state.get("step") is None:  # of a capturable or differentiable step
             state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
         return state
 
-    def _take(self, index: int, number: int, param: torch.Tensor, state: dict[str, Any], group: dict[str, Any],
+    def _take(self, index: int, number: int, param: torch.Tensor, state: Entry, group: ParamGroup,
               parts: Parts) -> tuple[str, bool]:
         """Adds a parameter to the parts. Returns why not, or "", and whether it is a regular one."""
         for flag in ("amsgrad", "capturable", "differentiable"):
@@ -276,11 +277,11 @@ def _first_numbers(params: list[torch.Tensor]) -> list[int]:
     return [0, *accumulate(param.numel() for param in params)]
 
 
-def _flags(group: dict[str, Any]) -> tuple[Any, ...]:
+def _flags(group: ParamGroup) -> tuple[Any, ...]:
     return group["amsgrad"], group["capturable"], group["differentiable"]
 
 
-def _settled(groups: list[dict[str, Any]], roster: Roster, news: Parts, known: list[int], live: list[int]) -> Roster:
+def _settled(groups: list[ParamGroup], roster: Roster, news: Parts, known: list[int], live: list[int]) -> Roster:
     """Returns the roster with the states that are new. `known` of `news` are looked at in columns from now on."""
     settled, parts = Roster(groups, roster.state), news.chosen(known)
     if roster.fast is not None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
 from ...errors import ZfError
+from ..tensors.engine import Entry, ParamGroup
 
 HALF = (torch.bfloat16, torch.float16)
 
 
-def has_master(param: torch.Tensor, group: dict[str, Any]) -> bool:
+def has_master(param: torch.Tensor, group: ParamGroup) -> bool:
     """Returns whether a parameter is stepped through an fp32 master. A differentiable step has none: its graph leads
     from the old parameter to the new one."""
     return param.dtype in HALF and not group["differentiable"]
 
 
-def step(params: Sequence[torch.Tensor], states: Sequence[dict[str, Any]], group: dict[str, Any], decoupled: bool,
+def step(params: Sequence[torch.Tensor], states: Sequence[Entry], group: ParamGroup, decoupled: bool,
          grad_scale: float) -> None:
     """Steps parameters of one param_group. grad_scale multiplies every gradient: a copy. Raises what torch raises."""
     if not group.get("bias_correction", True):
@@ -52,7 +52,7 @@ def message(name: str, reasons: Sequence[str], total: int) -> str:
             f"same call: {', '.join(each)}")
 
 
-def _master(param: torch.Tensor, state: dict[str, Any]) -> torch.Tensor:
+def _master(param: torch.Tensor, state: Entry) -> torch.Tensor:
     """Returns the fp32 master, after the parameter has won wherever it is not the rounded master."""
     master = state["master"]
     if master.shape != param.shape:

@@ -19,6 +19,7 @@ from ...native.runtime import OPTIONS, Runtime
 from ...native.scalars import Scalars
 from ..tensors import formats, others
 from ..tensors.eligibility import layout, local_of
+from ..tensors.engine import Entry, ParamGroup
 from ..tensors.hashing import Kind, bits, kind
 from . import shards
 from .steps import Steps
@@ -36,7 +37,7 @@ class Place:
     While no step is running, the parameter holds what its result holds, unless the program has written to it. The
     parameter is the truth then: take_written() takes what was written."""
 
-    def __init__(self, index: int, param: torch.Tensor, settings: dict[str, Any], first_element: int, buffers: int,
+    def __init__(self, index: int, param: torch.Tensor, settings: ParamGroup, first_element: int, buffers: int,
                  speculates: bool):
         """first_element: the parameter's number in the optimizer. buffers: for gradients, 1 or 2. speculates: its steps
         may be taken back, if its state format is fp32."""
@@ -99,7 +100,7 @@ class Place:
         assert self.result is not None
         self.count = count  # the number of its last step
         self.is_shown = False
-        self.entry: dict[str, Any] = {}
+        self.entry: Entry = {}
         if is_kept:  # before anything compares it: a new model's value would count as written
             param.detach().copy_(self.result)
             others.raise_versions(self.tensors)
@@ -110,7 +111,7 @@ class Place:
 
     def show(self) -> None:
         """Makes `entry` anew: tensors over the same memory, for torch's `state`."""
-        own: dict[str, Any] = {"step": self.count, "exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq}
+        own: Entry = {"step": self.count, "exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq}
         if self._master is not None and self.param.dtype != torch.float32:
             own["master"] = self._master
         self.entry = {name: self.placed(value) for name, value in own.items()}
@@ -269,7 +270,7 @@ def give_back(array: torch.Tensor) -> None:
 class Arena:
     """An open runtime with a place for each parameter."""
 
-    def __init__(self, wanted: Iterable[tuple[torch.Tensor, dict[str, Any], int]], buffers: int,
+    def __init__(self, wanted: Iterable[tuple[torch.Tensor, ParamGroup, int]], buffers: int,
                  options: dict[str, Any], *, speculates: bool = False):
         """wanted: parameters, each with its param_group and the number of its first element."""
         self.places = [Place(index, *each, buffers, speculates) for index, each in enumerate(wanted)]
@@ -397,7 +398,7 @@ def options_for(given: dict[str, Any], plan: str | os.PathLike[str] | None, rank
     return {**given, "plan": plan, "rank": rank, **({} if keep is None else {"keep": keep})}
 
 
-def first_numbers(param_groups: Sequence[dict[str, Any]]) -> list[tuple[torch.Tensor, dict[str, Any], int]]:
+def first_numbers(param_groups: Sequence[ParamGroup]) -> list[tuple[torch.Tensor, ParamGroup, int]]:
     """Returns each parameter with its param_group and the number of its first element, as in place: frozen ones
     count."""
     found, first = [], 0

@@ -20,6 +20,7 @@ from ...native.runtime import Runtime
 from ...native.scalars import Scalars, scalars
 from ..tensors import clipping, formats, hashing, others
 from ..tensors.eligibility import local_of
+from ..tensors.engine import ParamGroup
 from ..tensors.streams import Device, compared
 from . import compiled, ddp_hook
 from .arena import Arena, Place, first_numbers
@@ -476,7 +477,7 @@ class OverlapEngine(Stated):
             raise ZfError("a CUDA graph is captured: its replay would wait for no parameter and show no gradient. "
                           "Use torch.optim.AdamW(capturable=True), or no graph")
 
-    def check_group(self, group: dict[str, Any]) -> None:
+    def check_group(self, group: ParamGroup) -> None:
         if self.opened is not None or self._is_closed:
             self._require()
         refuse_settings(group)

@@ -13,6 +13,7 @@ import torch
 from ...errors import ZfError, ZfTimeout, ZfWorkerDied
 from ..tensors import clipping
 from ..tensors.eligibility import is_sharded, local_of
+from ..tensors.engine import ParamGroup
 from ..tensors.streams import Device, device_of
 from ..tensors.threads import end_from_outside
 from .arena import Arena, Place
@@ -24,7 +25,7 @@ from .speculation import Speculation
 from .timeline import Timeline
 from .turn import Overlap, Share
 
-Wanted = Sequence[tuple[torch.Tensor, dict[str, Any], int]]  # see first_numbers()
+Wanted = Sequence[tuple[torch.Tensor, ParamGroup, int]]  # see first_numbers()
 
 
 class Opened:

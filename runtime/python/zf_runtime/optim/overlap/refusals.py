@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from ...errors import ZfError
 from ..tensors.eligibility import local_of, reach
+from ..tensors.engine import ParamGroup
 from . import shards
 from .arena import Place
 
@@ -22,7 +22,7 @@ def refuse(param: torch.Tensor, mode: str) -> None:
     shards.refuse(param, mode)
 
 
-def refuse_settings(group: dict[str, Any]) -> None:
+def refuse_settings(group: ParamGroup) -> None:
     """Raises ZfError for settings that the optimizer process does not obey."""
     for name in ("amsgrad", "capturable", "differentiable"):
         if group.get(name):

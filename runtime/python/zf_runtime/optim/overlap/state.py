@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import pathlib
 import warnings
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -16,14 +16,12 @@ import torch
 from ...errors import ZfError
 from ..tensors import formats, hashing
 from ..tensors.eligibility import local_of
-from ..tensors.engine import Engine
+from ..tensors.engine import Engine, Entry, ParamGroup, State, StateDict
 from .arena import Place, first_numbers
 from .refusals import refuse_settings
 
 if TYPE_CHECKING:
     from .opened import Opened, Wanted
-
-State = MutableMapping[torch.Tensor, Any]
 
 
 class Stated(Engine):
@@ -59,7 +57,7 @@ class Stated(Engine):
         """Yields the places of the parameters that are of the kind that they were."""
         return (place for place in self._require().arena.places if hashing.kind(place.local) == place.kind)
 
-    def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+    def saved(self, state_dict: StateDict) -> StateDict:
         of = self.opened.arena.of if self.opened is not None else {}
         saved = {**state_dict, "state": {key: {**entry} for key, entry in state_dict["state"].items()}}
         for param, entry in saved_entries(saved, self._optimizer.param_groups).items():
@@ -77,7 +75,7 @@ class Stated(Engine):
         self._require()
         self._finish()
 
-    def take(self, optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+    def take(self, optimizer: torch.optim.Optimizer, state_dict: StateDict) -> StateDict:
         loaded = take_apart(optimizer, state_dict)
         super().take(optimizer, state_dict)
         return loaded
@@ -117,7 +115,7 @@ def _is_edited(place: Place, state: State) -> bool:
 
 
 @torch.no_grad()
-def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: State) -> None:
+def take_entries(entries: Sequence[tuple[Place, Entry | None]], state: State) -> None:
     """Copies entries of `state` or of a state_dict into the arena, and shows them in `state`. A moment or count that an
     entry lacks becomes zero; a master that it lacks is the parameter. A parameter without an entry begins anew. Entries
     may lie in the arena, even at the place of another one: such an entry is copied before it is overwritten."""
@@ -131,7 +129,7 @@ def take_entries(entries: Sequence[tuple[Place, dict[str, Any] | None]], state: 
             show(place, state)
 
 
-def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict[str, Any]:
+def _apart(place: Place, entry: Entry, mapped: Sequence[range]) -> Entry:
     """Returns an entry with its count as a number. Tensors that lie at another place of the arena are copied."""
     def copied(name: str, value: Any) -> Any:
         value = local_of(value)
@@ -142,7 +140,7 @@ def _apart(place: Place, entry: dict[str, Any], mapped: Sequence[range]) -> dict
     return {**{name: copied(name, value) for name, value in entry.items()}, "step": float(entry.get("step", 0.0))}
 
 
-def _take_entry(place: Place, entry: dict[str, Any]) -> None:
+def _take_entry(place: Place, entry: Entry) -> None:
     for name in ("exp_avg", "exp_avg_sq"):
         own, given = getattr(place, name), entry.get(name)
         if given is None:
@@ -173,7 +171,7 @@ def check_shapes(entries: dict[torch.Tensor, Any]) -> None:
                               "anew")
 
 
-def saved_entries(state_dict: dict[str, Any], param_groups: Sequence[dict[str, Any]]) -> dict[torch.Tensor, Any]:
+def saved_entries(state_dict: StateDict, param_groups: Sequence[ParamGroup]) -> dict[torch.Tensor, Any]:
     """Returns the entries of a state_dict by the parameter that they are of."""
     found = {}
     for group, saved in zip(param_groups, state_dict["param_groups"]):
@@ -194,7 +192,7 @@ def warn_of_other_numbers(places: Iterable[Place], entries: dict[torch.Tensor, A
             return
 
 
-def take_apart(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+def take_apart(optimizer: torch.optim.Optimizer, state_dict: StateDict) -> StateDict:
     """Keeps the states of a state_dict for us, after a check that they can be loaded. torch would move them to the
     device of their parameters."""
     for group in state_dict["param_groups"]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ZfError
 
 if TYPE_CHECKING:
     from ...native.runtime import Runtime
+
+# What an optimizer of torch has.
+ParamGroup = dict[str, Any]  # settings by their names, and "params"
+Entry = dict[str, Any]  # what the state has of one parameter
+State = MutableMapping[Any, Entry]  # by parameter
+StateDict = dict[str, Any]
 
 
 class Engine:
@@ -26,7 +33,7 @@ class Engine:
     def __init__(self, optimizer: Any):
         self._reference = weakref.ref(optimizer)
         self._is_closed = False
-        self._given: dict[str, Any] | None = None  # a state_dict that is being loaded
+        self._given: StateDict | None = None  # a state_dict that is being loaded
         self._said: set[str] = set()
 
     @property
@@ -58,7 +65,7 @@ class Engine:
     def drop_gradients(self) -> None:
         """Is called before zero_grad()."""
 
-    def check_group(self, group: dict[str, Any]) -> None:
+    def check_group(self, group: ParamGroup) -> None:
         """Raises ZfError if it cannot step a param_group that is added, or is closed."""
 
     def synchronize(self) -> None:
@@ -67,7 +74,7 @@ class Engine:
     def settle(self) -> None:
         """Sees to it that `state` is what state_dict() shall save."""
 
-    def saved(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+    def saved(self, state_dict: StateDict) -> StateDict:
         """Returns a state_dict that torch has made, with what `state` does not show."""
         return state_dict
 
@@ -78,7 +85,7 @@ class Engine:
     def begin_load(self) -> None:
         """Is called before load_state_dict()."""
 
-    def take(self, optimizer: Any, state_dict: dict[str, Any]) -> dict[str, Any] | None:
+    def take(self, optimizer: Any, state_dict: StateDict) -> StateDict | None:
         """Notes a state_dict before torch casts its tensors. Returns what torch shall load, if that is another one."""
         self._given = state_dict
         return None

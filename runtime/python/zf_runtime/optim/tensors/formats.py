@@ -6,13 +6,13 @@ import functools
 import itertools
 import math
 import warnings
-from typing import Any
 
 import torch
 
 from ...errors import ZfError
 from ...native import abi
 from .eligibility import is_sharded
+from .engine import Entry, ParamGroup
 
 NAMES = ("fp32", "bf16", "split", "bf16+split")
 Ranges = tuple[tuple[int, int], ...]  # (position, number): from this element of a tensor on
@@ -28,20 +28,20 @@ def check(name: str, **flags: bool) -> None:
             raise ZfError(f"state={name!r} does not go together with {flag}=True: use state=\"fp32\"")
 
 
-def name_of(group: dict[str, Any]) -> str:
+def name_of(group: ParamGroup) -> str:
     return str(group.get("state_format", "fp32"))
 
 
-def has_bf16_moments(group: dict[str, Any]) -> bool:
+def has_bf16_moments(group: ParamGroup) -> bool:
     return name_of(group).startswith("bf16")
 
 
-def is_split(param: torch.Tensor, group: dict[str, Any]) -> bool:
+def is_split(param: torch.Tensor, group: ParamGroup) -> bool:
     """Returns whether a parameter is the high half of its master."""
     return name_of(group).endswith("split") and param.dtype is torch.bfloat16
 
 
-def number_of(param: torch.Tensor, group: dict[str, Any]) -> int:
+def number_of(param: torch.Tensor, group: ParamGroup) -> int:
     """Returns zf_tensor.format of a parameter. Raises ZfError for fp16 parameters in another format than fp32."""
     if name_of(group) == "fp32":
         return 0
@@ -67,7 +67,7 @@ def _high(bits: torch.Tensor) -> torch.Tensor:
     return ((bits + 0x8000) >> 16).to(torch.int16)
 
 
-def usable_low(param: torch.Tensor, entry: dict[str, Any]) -> torch.Tensor | None:
+def usable_low(param: torch.Tensor, entry: Entry) -> torch.Tensor | None:
     """Returns the low bits in an entry of a state, or None if it has none. torch's own load_state_dict() makes numbers
     of the parameter's type of them: then they are lost, and a warning says so."""
     low = entry.get("low")
