@@ -18,6 +18,7 @@ from ..native.cuda import HostRegistration
 from ..native.group import Group, piece_bytes
 from ..native.runtime import Runtime
 from ..native.scalars import Scalars
+from ..optim.overlap.follower import Follower
 from ..optim.overlap.steps import Steps
 from ..optim.tensors.engine import Entry
 from .speculation import Speculation
@@ -150,7 +151,7 @@ class FlatArena:
         self.publish: Callable[[], None] = lambda: None  # is called before all is waited for
         self.note_of_job: Callable[[], bytes] = lambda: b""  # what is kept with a step
         self.may_begin: Callable[[bool], None] = lambda _: None  # is told whether steps may begin in the next backward
-        self.follower: Any = None  # the thread that publishes steps, which ends before the runtime
+        self.follower: Follower[Any] | None = None  # the thread that publishes steps, which ends before the runtime
         self.at_end: Callable[[], None] = lambda: None  # is called when all was waited for, for good
         self._buffer = 0  # that ZeRO writes the next gradients to, in mode late
         self._result_is_old = True  # other code has written the masters since the last step

@@ -9,11 +9,15 @@ import sys
 import types
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
 from ..errors import ZfError
+from ..native.cuda import HostRegistration
+from ..native.runtime import Runtime
+from ..optim.overlap.follower import Follower
+from ..optim.overlap.speculation import Begun
 from ..optim.tensors.threads import end_from_outside
 from .arena import FlatArena
 from .messages import say
@@ -43,7 +47,7 @@ def close_with(zero: Any, arena: FlatArena) -> None:
             arena.close()
 
 
-def end_abandoned(its: Any = lambda: None) -> None:
+def end_abandoned(its: Callable[[], Any] = lambda: None) -> None:
     """Ends the arenas of engines that were abandoned without destroy(), but not that of the ZeRO optimizer `its()`.
 
     DeepSpeed's hooks hold an engine through PyTorch's C++ objects, where Python's collector does not look. So only
@@ -81,7 +85,8 @@ def _ended(pid: int) -> str:
             "engine is done")
 
 
-def _end_collected(runtime: Any, registration: Any, threads: Sequence[Any]) -> None:
+def _end_collected(runtime: Runtime, registration: HostRegistration | None,
+                   threads: Sequence[Begun | Follower[Any]]) -> None:
     """Ends the optimizer process of an engine that was collected without destroy(), behind the threads that use
     it."""
     if runtime.closed or runtime.forked:

@@ -114,7 +114,7 @@ def _without_gather(zero: Any) -> Iterator[None]:
         names[_GATHER] = gather
 
 
-class _Reads(Reads):
+class _Reads(Reads[Weight]):
     """All parameters of a group share memory."""
 
     def _look_at_call(self, func: Any, args: Any, kwargs: Any) -> None:

@@ -12,8 +12,7 @@ from typing import Any, Callable, NamedTuple
 import torch
 
 from ..errors import ZfError
-from ..optim.overlap.kept import Kept
-from ..optim.tensors.engine import ParamGroup
+from ..optim.tensors.engine import Kept, ParamGroup
 from .arena import FlatArena, Partition
 from .beside import hooks_of, reassign_later
 from .layout import Unsupported, stage_of

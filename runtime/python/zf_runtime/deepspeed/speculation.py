@@ -20,7 +20,7 @@ import os
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Protocol
 
 import torch
 
@@ -192,7 +192,14 @@ class Speculation(Begun):
         self._begun.clear()
 
 
-def begin_behind(zero: Any, arena: Any, name: str, span_of: Callable[[Any], Span | None],
+class Arena(Protocol):
+    """A FlatArena, as far as its steps begin in backward."""
+
+    @property
+    def speculation(self) -> Speculation | None: ...
+
+
+def begin_behind(zero: Any, arena: Arena, name: str, span_of: Callable[[Any], Span | None],
                  expected: Callable[[], Iterable[tuple[int, Scalars]]],
                  before_first: Callable[[Span], None]) -> None:
     """Lets steps begin behind a function of a ZeRO optimizer that writes the gradient of a parameter. span_of(param) is

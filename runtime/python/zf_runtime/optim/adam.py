@@ -18,10 +18,10 @@ from ..native import planned, whole_file
 from . import around_step
 from .clips import Clips
 from .in_place.engine import InPlaceEngine
-from .overlap.kept import Kept, keep_name
+from .overlap.kept import keep_name
 from .saving import Save, Staging, absolute, released_on_failure, stager_of
 from .tensors import clipping, formats
-from .tensors.engine import Engine
+from .tensors.engine import Engine, Kept
 
 if TYPE_CHECKING:
     from ..native.runtime import Runtime
@@ -258,8 +258,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
     def kept(self) -> Kept | None:
         """What was found of a program that had ended, with keep=: how many steps it had done, and its note. None: the
         optimizer began anew. It stays as it was when the optimizer was made."""
-        kept: Kept | None = self._engine.kept
-        return kept
+        return self._engine.kept
 
     @property
     def note(self) -> bytes:

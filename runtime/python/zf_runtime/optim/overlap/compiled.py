@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
-_engines: weakref.WeakSet[Any] = weakref.WeakSet()
+
+class Told(Protocol):
+    """What must know that torch.compile is about to compile."""
+
+    def compiles(self) -> None:
+        """Leaves nothing that what is compiled would find."""
+
+
+_engines: weakref.WeakSet[Told] = weakref.WeakSet()
 _state = {"is used": False}
 
 
@@ -29,7 +37,7 @@ def has_compiled() -> bool:
     return _state["is used"] or bool(counters.get("frames"))
 
 
-def tell(engine: Any) -> None:
+def tell(engine: Told) -> None:
     """Lets a compilation that begins call engine.compiles()."""
     _engines.add(engine)
     from torch._dynamo.callback import callback_handler  # the first step would import it, too
@@ -45,7 +53,7 @@ class _Callbacks(list[Any]):
         self[:] = [_begins]
 
 
-def _begins(*_: Any) -> None:
+def _begins(*_: object) -> None:
     _state["is used"] = True
     for engine in list(_engines):
         engine.compiles()

@@ -28,7 +28,7 @@ from .gates import Order
 from .gradients import Copied
 from .held import Held
 from .opened import Opened, Wanted, end, unhook
-from .reads import Reads, are_seen
+from .reads import Memory, Reads, are_seen
 from .refusals import refuse, refuse_moved, refuse_settings, refuse_shared
 from .state import Stated, show
 from .timeline import Span, Timeline
@@ -60,7 +60,7 @@ class OverlapEngine(Stated):
         self._order = None if mode == "off" else Order(
             self, "Call optimizer.synchronize() before such a forward, or use overlap=\"off\"",
             saves_late=mode == "late")
-        self._reads = Reads(self)
+        self._reads = Reads(self, Memory)
         self._thread = threading.get_ident()  # that made the optimizer
         self._arrivals: dict[torch.Tensor, Any] = {}  # hooks
         self._averaged: set[int] = set()  # parameters of a DistributedDataParallel, by id

@@ -10,8 +10,8 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -24,27 +24,40 @@ from .ddp_hook import is_ddp
 _ASKING = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer)
 
 
+class Waiting(Protocol):
+    """What waits for the steps of an optimizer."""
+
+    def wait_for_all(self) -> None:
+        """Waits for the whole step."""
+
+    def before_forward(self, module: torch.nn.Module, params: Sequence[int]) -> None:
+        """Waits before a module is called. params: the ids of those it was seen to read."""
+
+    def listen_to(self, module: torch.nn.Module) -> None:
+        """Is called once for each DistributedDataParallel."""
+
+
 class SavingGate:
     """A hook in front of a module's state_dict(). Copies and pickles of it do nothing."""
 
-    def __init__(self, engine: Any):
+    def __init__(self, engine: Waiting):
         self._engine = weakref.ref(engine)
         self._owner = os.getpid()
 
     @torch._disable_dynamo
-    def __call__(self, *_: Any) -> None:
+    def __call__(self, *_: object) -> None:
         engine = self._engine()
         if engine is not None and self._owner == os.getpid():
             engine.wait_for_all()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return functools.partial, (slice,)  # it takes three arguments, as a hook does, and nothing else of ours
 
 
 class Order:
     """Which parameters of an optimizer modules have read, as far as forward has shown it."""
 
-    def __init__(self, engine: Any, instead: str, *, saves_late: bool = False):
+    def __init__(self, engine: Waiting, instead: str, *, saves_late: bool = False):
         """instead: what a program should do that reads parameters unseen. saves_late: in mode late state_dict() of
         modules waits, so that what is saved is of one step."""
         self._engine = weakref.ref(engine)
@@ -69,7 +82,7 @@ class Order:
             return
         order, owner = weakref.ref(self), os.getpid()
 
-        def before(module: torch.nn.Module, _: Any) -> None:
+        def before(module: torch.nn.Module, _: object) -> None:
             alive = order()
             if alive is not None and owner == os.getpid():
                 alive._before(module)
@@ -113,7 +126,7 @@ class Order:
         if engine is None:
             return
         is_scripted, averages, gathers, _ = _kind(type(module))  # type: ignore[arg-type]  # mypy: a type has no hash
-        named: Iterable[tuple[str, Any]] = () if is_scripted else module._parameters.items()
+        named: Iterable[tuple[str, torch.Tensor | None]] = () if is_scripted else module._parameters.items()
         own = []
         for name, param in named if not gathers else (*shards.gathered_by(module), *named):
             key = id(param)
@@ -129,7 +142,7 @@ class Order:
             self._gate_saving(engine, module)
         engine.before_forward(module, own)
 
-    def _gate_saving(self, engine: Any, module: torch.nn.Module) -> None:
+    def _gate_saving(self, engine: Waiting, module: torch.nn.Module) -> None:
         for each in module.modules() if id(module) not in self._saving else ():
             if id(each) not in self._saving and any(id(param) in self._wanted for param in each.parameters()):
                 self._saving[id(each)] = each.register_state_dict_pre_hook(SavingGate(engine))

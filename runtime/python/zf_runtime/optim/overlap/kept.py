@@ -11,16 +11,10 @@ from typing import Any, NamedTuple
 import torch
 
 from ...errors import ZfError, ZfStateError
+from ..tensors.engine import Kept
 
 NOTE_BYTES = 1 << 16  # of the program, unless it says otherwise
 _HEAD = struct.Struct("<Q16sQII")  # bytes of the program, digest_of(), number of the step, rank and ranks
-
-
-class Kept(NamedTuple):
-    """What an optimizer has found of a process that had ended."""
-
-    step: int  #: how often a parameter was stepped, at most
-    note: bytes  #: AdamW.note as it was at the last step
 
 
 def keep_name(keep: str | None, overlap: str) -> str | None:
@@ -64,7 +58,7 @@ def size_of(parameters: int, note_bytes: int) -> int:
     return _HEAD.size + 4 * parameters + note_bytes
 
 
-def check(raw: Any, owner: Owner) -> None:
+def check(raw: bytes, owner: Owner) -> None:
     """Raises ZfStateError if a note is of another model or rank."""
     _, model, _, rank, ranks = _HEAD.unpack_from(raw)
     free = "or end this program and free it with: zf-tune kept --drop NAME"
@@ -76,7 +70,7 @@ def check(raw: Any, owner: Owner) -> None:
                            f"{owner.ranks}: start the same ranks on the same nodes, {free}", "ZF_ERROR_STATE")
 
 
-def take(raw: Any, counts: torch.Tensor) -> Kept:
+def take(raw: bytes, counts: torch.Tensor) -> Kept:
     """Fills `counts` from a note, and returns what is there for the program."""
     length = _HEAD.unpack_from(raw)[0]
     begin = _HEAD.size + 4 * len(counts)

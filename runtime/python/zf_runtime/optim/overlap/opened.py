@@ -127,7 +127,7 @@ def _cut(places: Sequence[Place]) -> list[list[Place]]:
     return pieces
 
 
-def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads) -> None:
+def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads[Place]) -> None:
     """Removes our hooks from the model, and our mode from the stack."""
     reads.end()
     if order is not None:
@@ -137,7 +137,7 @@ def unhook(order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads)
     arrivals.clear()
 
 
-def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads) -> None:
+def end(opened: Opened, order: Order | None, arrivals: dict[torch.Tensor, Any], reads: Reads[Place]) -> None:
     """Finalizer: closes an optimizer that was collected without close()."""
     if not opened.is_here:
         return

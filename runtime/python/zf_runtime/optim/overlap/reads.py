@@ -21,7 +21,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
-from typing import Any, Callable
+from typing import Any, Callable, Generic, Protocol, TypeVar
 
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -58,20 +58,52 @@ _autograd = torch._C._autograd
 _CALL = operator.methodcaller("__call__")
 
 
-class Reads(TorchFunctionMode):
+class Placed(Protocol):
+    """A parameter, and where it is stepped."""
+
+    @property
+    def param(self) -> torch.Tensor: ...
+
+
+P = TypeVar("P", bound=Placed)
+P_co = TypeVar("P_co", bound=Placed, covariant=True)
+
+
+class Found(Protocol[P_co]):
+    """Knows where places lie, as Memory does."""
+
+    def of(self, tensor: torch.Tensor) -> Sequence[P_co]:
+        """Returns the places that a tensor shows."""
+
+
+class Waiter(Protocol[P]):
+    """What waits for the steps of an optimizer."""
+
+    def wait_for(self, places: Sequence[P]) -> Iterable[P] | None:
+        """Waits for these. Returns those that need no wait any more; None: all."""
+
+    def is_done(self, place: P) -> bool:
+        """Returns whether a place needs no wait any more."""
+
+    def wait_for_all(self) -> None:
+        """Waits for the whole step."""
+
+    def backward_begins(self, roots: Any) -> None:
+        """Waits for the whole step, before a backward of these roots."""
+
+
+class Reads(TorchFunctionMode, Generic[P]):
     """The parameters and moments of one optimizer that a step under way writes."""
 
-    def __init__(self, waiter: Any, memory: Callable[[Sequence[Any]], Any] | None = None):
-        """waiter: has wait_for(places), which returns those that need no wait any more, or None if none does,
-        is_done(place), wait_for_all() and backward_begins(roots). memory: makes what Memory is for places, if they are
-        of another kind."""
+    def __init__(self, waiter: Waiter[P], memory: Callable[[Sequence[P]], Found[P]]):
+        """memory: makes what Memory is for places."""
         super().__init__()
-        self._memory_of = memory or Memory
+        self._memory_of = memory
         self._waiter = weakref.ref(waiter)
         self._owner = 0  # the process that has begun
         self._threads: set[int] = set()  # in which it may lie on the stack
         self._memory = self._memory_of(())
-        self._left: dict[int, Place] = {}  # by the id of their parameter
+        self._left: dict[int, P] = {}  # by the id of their parameter
         self._stepped: set[int] = set()  # the ids of all, as long as one is left
         self._guards = False  # moments and masters alone: parameters are old until step()
         self.stays = False  # on the stack
@@ -86,7 +118,7 @@ class Reads(TorchFunctionMode):
         """Whether it sees what the calling thread reads."""
         return threading.get_ident() in self._threads
 
-    def begin(self, places: Sequence[Any]) -> None:
+    def begin(self, places: Sequence[P]) -> None:
         """Is called before a step of these places is handed over."""
         self._memory, self._left = self._memory_of(places), {id(place.param): place for place in places}
         self._stepped, self._guards = set(self._left), False
@@ -104,14 +136,14 @@ class Reads(TorchFunctionMode):
         if stays:
             self._enter()
 
-    def guard(self, memory: Any, places: Sequence[Any]) -> None:
+    def guard(self, memory: Found[P], places: Sequence[P]) -> None:
         """Is called in backward, when steps of these places may begin before step(). memory: what such a step
         writes."""
         if not (self._guards and self._left):
             self._memory, self._left = memory, {id(place.param): place for place in places}
             self._stepped, self._guards = set(), True
 
-    def unseen(self) -> Any:
+    def unseen(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context in which nothing waits where guard() was called."""
         return torch._C.DisableTorchFunction() if self._guards else contextlib.nullcontext()
 
@@ -158,7 +190,7 @@ class Reads(TorchFunctionMode):
         """Leaves when the thread that it lies in calls a module."""
 
         @torch._disable_dynamo
-        def before(*_: Any) -> None:
+        def before(*_: object) -> None:
             if self.leave():
                 handle.remove()
 
@@ -207,7 +239,7 @@ class Reads(TorchFunctionMode):
             if kwargs:
                 self._look(kwargs.values())
 
-    def _look(self, values: Iterable[Any]) -> None:
+    def _look(self, values: Iterable[object]) -> None:
         for value in values:
             kind = type(value)
             if kind is _PARAMETER and id(value) in self._stepped:

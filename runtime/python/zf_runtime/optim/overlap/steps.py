@@ -13,6 +13,7 @@ import torch
 from ...errors import ZfError
 from ...native.group import Group
 from ...native.runtime import Runtime
+from ..tensors.engine import Kept
 from . import kept, ranks
 
 
@@ -25,7 +26,7 @@ class Steps:
     def __init__(self, name: str | None):
         """name: to keep the arena under."""
         self.keeps = name is not None
-        self.kept: kept.Kept | None = None  #: what another process had left
+        self.kept: Kept | None = None  #: what another process had left
         self.note_bytes = 0  #: room for the note of the program
         self.refusal = ""  #: why no step begins in backward
         self._ranks = None if name is None else ranks.of_this_job(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ZfError
 
@@ -19,6 +19,13 @@ State = MutableMapping[Any, Entry]  # by parameter
 StateDict = dict[str, Any]
 
 
+class Kept(NamedTuple):
+    """What an optimizer has found of a process that had ended."""
+
+    step: int  #: how often a parameter was stepped, at most
+    note: bytes  #: AdamW.note as it was at the last step
+
+
 class Engine:
     """Does the steps of one optimizer, which owns it: in place, or in a process beside training. What an engine
     does not define is as for a step in place.
@@ -26,7 +33,7 @@ class Engine:
     The optimizer keeps param_groups, state and what clips. An engine holds the optimizer weakly."""
 
     memory_note = ""  # see AdamW.memory_note, ...
-    kept: Any = None  # ... AdamW.kept ...
+    kept: Kept | None = None  # ... AdamW.kept ...
     note = b""  # ... and AdamW.note
     note_bytes = 0  # room for it
 
