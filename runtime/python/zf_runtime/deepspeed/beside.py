@@ -60,7 +60,7 @@ def reassign_later(zero: Any, arena: FlatArena) -> None:
             function(sub_group)
 
 
-def hooks_of(optimizer: Any) -> list[Any]:
+def hooks_of(optimizer: torch.optim.Optimizer) -> list[Any]:
     """Returns the lists of hooks that run before and after the step of an optimizer: its own, and those of all
     optimizers. Such a hook may read any parameter. PyTorch 1 has none of these lists."""
     from torch.optim import optimizer as of_all

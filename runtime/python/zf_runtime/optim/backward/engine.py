@@ -60,7 +60,7 @@ class BackwardEngine(InPlaceEngine):
     ones for step(). The smallest one with a gradient always does: if its gradient has changed by then, the program
     clips, scales or reduces gradients after backward, which cannot reach those that are stepped."""
 
-    def __init__(self, optimizer: Any, decoupled: bool):
+    def __init__(self, optimizer: torch.optim.Optimizer, decoupled: bool):
         super().__init__(optimizer, decoupled)
         self._hook = _Hook(self)
         self._batches: dict[tuple[int, ...], _Batch] = {}  # by the ids of their parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -17,12 +17,19 @@ def is_ddp(kind: type) -> bool:
     return _IS_AVAILABLE and issubclass(kind, torch.nn.parallel.DistributedDataParallel)
 
 
-_listeners: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()  # of our hooks
+class Listener(Protocol):
+    """What takes gradients that DDP has averaged."""
+
+    def _reduced(self, params: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+        """Takes those of these parameters."""
 
 
-def listen(ddp: Any, optimizer: Any) -> bool:
-    """Lets DDP hand its averaged gradients to optimizer._reduced(params, gradients). Returns False if the program has
-    given it a communication hook of its own. Call it before the first backward.
+_listeners: weakref.WeakKeyDictionary[torch.nn.Module, weakref.WeakSet[Listener]] = weakref.WeakKeyDictionary()
+
+
+def listen(ddp: torch.nn.Module, optimizer: Listener) -> bool:
+    """Lets DDP hand its averaged gradients to an optimizer. Returns False if the program has given it a communication
+    hook of its own. Call it before the first backward.
 
     The average has the bits of a DDP without a hook: gradients are multiplied by 1 / ranks, then added. torch cannot
     take a hook back, so that of the first optimizer serves those that come after it."""
@@ -35,7 +42,7 @@ def listen(ddp: Any, optimizer: Any) -> bool:
     return True
 
 
-def _register(ddp: Any, listeners: weakref.WeakSet[Any]) -> None:
+def _register(ddp: torch.nn.Module, listeners: weakref.WeakSet[Listener]) -> None:
     owner, group = os.getpid(), ddp.process_group
     factor = 1.0 / torch.distributed.get_world_size(group)
 

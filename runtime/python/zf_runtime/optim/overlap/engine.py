@@ -49,7 +49,8 @@ def _unseen(method: Callable[..., Any]) -> Callable[..., Any]:
 class OverlapEngine(Stated):
     """Steps in a process of its own: see Engine."""
 
-    def __init__(self, optimizer: Any, mode: str, options: dict[str, Any], *, wants_norm: bool, speculates: bool):
+    def __init__(self, optimizer: torch.optim.Optimizer, mode: str, options: dict[str, Any], *, wants_norm: bool,
+                 speculates: bool):
         """options: keywords of Runtime. wants_norm: gradients are copied with their norms, from the first one on.
         speculates: in mode exact steps begin in backward."""
         super().__init__(optimizer)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import ZfError
 
 if TYPE_CHECKING:
+    import torch
+
     from ...native.runtime import Runtime
 
 # What an optimizer of torch has.
@@ -37,7 +39,7 @@ class Engine:
     note = b""  # ... and AdamW.note
     note_bytes = 0  # room for it
 
-    def __init__(self, optimizer: Any):
+    def __init__(self, optimizer: torch.optim.Optimizer):
         self._reference = weakref.ref(optimizer)
         self._is_closed = False
         self._given: StateDict | None = None  # a state_dict that is being loaded
@@ -92,7 +94,7 @@ class Engine:
     def begin_load(self) -> None:
         """Is called before load_state_dict()."""
 
-    def take(self, optimizer: Any, state_dict: StateDict) -> StateDict | None:
+    def take(self, optimizer: torch.optim.Optimizer, state_dict: StateDict) -> StateDict | None:
         """Notes a state_dict before torch casts its tensors. Returns what torch shall load, if that is another one."""
         self._given = state_dict
         return None

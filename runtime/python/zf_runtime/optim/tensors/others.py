@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Set
+from typing import Protocol
 
 import torch
 
 from ...errors import ZfError
 
-_beside: weakref.WeakSet[Any] = weakref.WeakSet()
+
+class Beside(Protocol):
+    """An optimizer with steps that run beside training."""
+
+    def _pending(self) -> Set[torch.Tensor]:
+        """Returns the parameters that a step under way writes."""
+
+    def _finish_own(self) -> None:
+        """Waits for it."""
 
 
-def remember(optimizer: Any) -> None:
-    """Adds an optimizer with _pending(), the parameters that a step under way writes, and _finish_own()."""
+_beside: weakref.WeakSet[Beside] = weakref.WeakSet()
+
+
+def remember(optimizer: Beside) -> None:
+    """Adds an optimizer."""
     _beside.add(optimizer)
 
 
-def settle(optimizer: Any, params: Iterable[Any]) -> None:
+def settle(optimizer: object, params: Iterable[torch.Tensor]) -> None:
     """Finishes the steps of all other optimizers over some of these parameters, before they are read."""
     for other in [each for each in _beside if each is not optimizer] if len(_beside) else ():
         if (pending := other._pending()) and not pending.isdisjoint(params := list(params)):
