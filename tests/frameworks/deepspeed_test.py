@@ -13,7 +13,7 @@ import resource
 import unittest
 
 import warm
-from frameworks_case import TUNE, FrameworkTest, free_port, job
+from frameworks_case import PYTHON, TUNE, FrameworkTest, framework_environment, free_port, job
 from zf_cli import SOURCE
 
 LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
@@ -438,6 +438,17 @@ class DeepSpeed(FrameworkTest):
 
     def test_engines_of_stage_3_that_are_made_again_leave_none_either(self):
         self.make_engines_again(ZERO_STAGE="3", ZERO_MODE="wait")
+
+    def test_the_table_of_seams_is_what_the_page_says_and_all_is_given_back(self):
+        """tests/python/deepspeed/seams_test.py, which only the environment of these tests can run."""
+        tests = SOURCE / "tests/python"
+        environment = framework_environment(PYTHONPATH=f"{SOURCE / 'runtime/python'}:{tests / 'helpers'}",
+                                            ZF_RUNTIME_LIBRARY=LIBRARY, ZF_TUNE_BINARY=str(TUNE))
+        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", "seams_test"], warm.DEEPSPEED,
+                        cwd=tests / "deepspeed", env=environment, timeout=200)
+        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
+        self.assertRegex(done.stderr, r"Ran [1-9]")
+        self.assertNotIn("skipped", done.stderr)
 
     def test_it_can_be_switched_off(self):
         """ZF_TUNE=off: DeepSpeed's own optimizer, and no word about it."""
