@@ -7,7 +7,7 @@ from slurm_case import RANKS, SlurmTest
 from zf_cli import parse_cpus
 
 OWN_MASK = "sh -c 'echo rank $SLURM_LOCALID $(grep Cpus_allowed_list /proc/self/status)'"
-MAKE_PLAN = 'cd "$lab"; zf-tune plan -q --mode overlap --ranks 2 -o plan.json; chmod 644 plan.json'
+MAKE_PLAN = 'zf-tune plan -q --mode overlap --ranks 2 -o plan.json; chmod 644 plan.json'
 
 
 class ExportSlurm(SlurmTest):

@@ -42,7 +42,7 @@ class Jobs(SlurmTest):
     def test_job_script_runs_under_the_plan(self):
         said = self.here(f"""
             class_plan --ranks 2
-            cd "$lab" && mkdir out && chmod 777 out
+            mkdir -m 777 out
             as_user sbatch --output=out/log {HOME}/slurm/job.sbatch test-rank >/dev/null
             PATH=/usr/bin:/bin as_user sbatch --output=out/bare {HOME}/slurm/job.sbatch {SHOW_RANK} >/dev/null
             until_true 20 job_gone; cat out/log out/bare""")
@@ -53,7 +53,7 @@ class Jobs(SlurmTest):
         """It has SLURM_LOCALID=0, as the first task of a step has. It would start both ranks on the first's home."""
         said = self.here("""
             class_plan --ranks 2
-            cd "$lab" && mkdir -m 777 out
+            mkdir -m 777 out
             as_user sbatch -N1 -n2 --exclusive -o out/log --wrap 'zf-tune exec -- true; echo "ended with $?"' >/dev/null
             until_true 20 job_gone; cat out/log""")
         self.assertIn("this is a Slurm batch script", said)

@@ -77,6 +77,7 @@ up() {
   # Slurm asks for names with AI_ADDRCONFIG, which finds nothing where there is only loopback's own address.
   ip addr add 192.0.2.1/32 dev lo
   mkdir -p "$lab"/{state,spool,log,munge}
+  cd "$lab" || return # what a script or a daemon writes beside it is the lab's own
   chmod 755 "$lab" "$lab/munge"
   busybox syslogd -n -O "$lab/log/syslog" &
   daemons+=("$!")

@@ -45,7 +45,7 @@ class Partition(SlurmTest):
         more = {f"{HOME}/{node}.xml": SOURCE / f"tests/machines/{machine}.xml" for node, machine in MACHINES.items()}
         more[f"{HOME}/stub/zf-tune"] = STUB
         more["/etc/zf-tune/slurm.conf"] = f"program={HOME}/stub/zf-tune\n"
-        return self.here(f"export PATH={HOME}/stub:$PATH; cd $lab; mkdir -m 777 out\n{script}", conf=NODES,
+        return self.here(f"export PATH={HOME}/stub:$PATH; mkdir -m 777 out\n{script}", conf=NODES,
                          confined=False, more=more)
 
     def test_one_node_of_each_class_is_tuned_and_the_odd_ones_are_named(self):
@@ -164,7 +164,7 @@ exec {HOME}/bin/zf-tune "$@" --topology {HOME}/node.xml
 """
         machines = SOURCE / "tests/machines"
         said = self.here(f"""
-            cd $lab; for i in 1 2 3; do {HOME}/bin/stub survey add nodes --name n$i >/dev/null; done
+            for i in 1 2 3; do {HOME}/bin/stub survey add nodes --name n$i >/dev/null; done
             {HOME}/bin/stub survey nodes --format json >/etc/zf-tune/survey.json
             {HOME}/slurm/health; {HOME}/slurm/health
             cp {HOME}/less.xml {HOME}/node.xml; {HOME}/slurm/health

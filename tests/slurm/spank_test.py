@@ -137,7 +137,7 @@ class Spank(SlurmTest):
             class_plan --ranks 2
             as_user {RANKS} {SHOW_RANK} | sort
             as_user {RANKS} --zf-tune=off {SHOW_RANK}
-            cd $lab; mkdir -m 777 out; as_user sbatch -o out/log --exclusive --wrap 'echo batch:$ZF_RANK' >/dev/null
+            mkdir -m 777 out; as_user sbatch -o out/log --exclusive --wrap 'echo batch:$ZF_RANK' >/dev/null
             until_true 10 job_gone; cat out/log""", **self.with_plugin("default=on"))
         self.assertEqual(said, "ran as:0\nran as:1\n" + "ran as:\n" * 2 + "batch:\n")
 
