@@ -25,6 +25,15 @@ sys.modules.update({"ray": ray, "ray._private.worker": worker,
 """ + PROGRAM
 
 
+# A claim ends with its process, so a rank waits for all to be bound: until there are so many files that say so.
+STAYS = """open(f"bound.{os.getpid()}", "w").close()
+until = time.monotonic() + 60
+while len([name for name in os.listdir() if name.startswith("bound.")]) < int(os.environ["BOUND"]):
+    assert time.monotonic() < until, "the other rank was not bound"
+    time.sleep(0.05)
+"""
+
+
 class BindGpuRanks(BoundGpusTest):
     def test_ranks_that_each_have_a_gpu_have_its_home(self):
         """Whoever has set it: the launcher, or a shell of each rank, which may stay above it."""
@@ -72,10 +81,10 @@ class BindGpuRanks(BoundGpusTest):
         if shutil.which("mpirun") is None:
             self.skipTest("no mpirun here")
         mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
-        stays = [sys.executable, "-B", "-c", PROGRAM.replace("sys.stdin.read()", "time.sleep(3)")]
+        stays = [sys.executable, "-B", "-c", PROGRAM.replace("sys.stdin.read()", STAYS)]
         shell = ["sh", "-c", 'export CUDA_VISIBLE_DEVICES=$((1 - OMPI_COMM_WORLD_LOCAL_RANK)); "$@"; exit', "sh"]
-        same = self.run_json(*mpirun, *stays, CUDA_VISIBLE_DEVICES="1")
-        own = self.run_json(*mpirun, *shell, *stays)
+        same = self.run_json(*mpirun, *stays, CUDA_VISIBLE_DEVICES="1", BOUND="2")
+        own = self.run_json(*mpirun, *shell, *stays, BOUND="4")
         for said in (same, own):
             self.assertEqual(sorted(rank["cpus"] for rank in said), [home["cpus"] for home in self.homes], said)
         self.assertEqual(sorted(rank["source"] for rank in own), [f"GPU {gpu.address}" for gpu in self.gpus])

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 from permissions import has_memory_policies, need_memory_policies
 from zf_cli import (
@@ -23,6 +22,7 @@ from zf_cli import (
     clean_environment,
     parse_cpus,
     print_cpus,
+    wait_until,
 )
 
 CPUS_ALLOWED = ["sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
@@ -569,11 +569,3 @@ class Exec(CommandTest):
     def test_no_openmp_is_linked(self):
         linked = subprocess.run(["ldd", BINARY], capture_output=True, text=True, check=True).stdout
         self.assertNotRegex(linked, r"libgomp|libomp|libiomp")
-
-
-def wait_until(condition, deadline_s=10.0):
-    started = time.monotonic()
-    while not condition():
-        if time.monotonic() - started > deadline_s:
-            raise AssertionError("it never came true")
-        time.sleep(0.01)

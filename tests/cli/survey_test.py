@@ -8,7 +8,7 @@ import stat
 import subprocess
 import time
 
-from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, clean_environment
+from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, STALE, USAGE, CommandTest, clean_environment, wait_until
 
 MACHINES = SOURCE / "tests/machines"
 WHOLE, OFFLINE, FOUR = "qemu-2ht", "qemu-2ht-offline2,5", "qemu-4n"
@@ -250,13 +250,8 @@ class Survey(CommandTest):
         (self.folder / f"{how}-a1").touch()
         process = self.start_tune("survey", "nodes", "--tune", "./engine {node} {command}", "--plans", "plans",
                                   ZF_TUNE=BINARY)
-        self.wait_until(lambda: "a1" in self.started() and list((self.folder / "plans").glob("8926*.json")))
+        wait_until(lambda: "a1" in self.started() and list((self.folder / "plans").glob("8926*.json")))
         return process
-
-    def wait_until(self, is_so):
-        end = time.monotonic() + 20
-        while not is_so() and time.monotonic() < end:
-            time.sleep(0.05)
 
     def test_second_run_starts_nothing_that_may_be_running(self):
         """The first is killed. What it has started on another host lives on, and its plan is taken when it is there."""
@@ -269,7 +264,7 @@ class Survey(CommandTest):
             self.finish(process)
         self.assertEqual(self.started().count("a1"), 1)
         (self.folder / "go").touch()
-        self.wait_until((self.folder / "plans/.3b42bec7c7f5c3be.json.new").exists)
+        wait_until((self.folder / "plans/.3b42bec7c7f5c3be.json.new").exists)
         self.assertIn("3b42bec7c7f5c3be: was made by an earlier run\n", self.tune())
         self.assertEqual((self.started().count("a1"), len(self.plans())), (1, 2))
         self.assertEqual(list((self.folder / "plans").glob(".*")), [])

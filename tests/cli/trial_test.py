@@ -181,9 +181,7 @@ class Trial(zf_cli.CommandTest):
             cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True)
         runs = self.folder / "runs"
-        deadline = time.monotonic() + 20
-        while not (runs.exists() and runs.read_text().count("run") == 3) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        zf_cli.wait_until(lambda: runs.exists() and runs.read_text().count("run") == 3)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM)
@@ -264,10 +262,8 @@ class Trial(zf_cli.CommandTest):
             [zf_cli.BINARY, "trial", "--metric", METRIC, "--", "sh", "-c", "echo $$ >pid; sleep 60"],
             cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True)
-        deadline = time.monotonic() + 20
         pid_file = self.folder / "pid"
-        while not (pid_file.exists() and pid_file.read_text().strip()) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        zf_cli.wait_until(lambda: pid_file.exists() and pid_file.read_text().strip())
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM)
@@ -287,9 +283,7 @@ class Trial(zf_cli.CommandTest):
             [zf_cli.BINARY, "trial", "--trials", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c", job],
             cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, start_new_session=True)
-        deadline = time.monotonic() + 20
-        while not (self.folder / "slow").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        zf_cli.wait_until((self.folder / "slow").exists)
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=30)

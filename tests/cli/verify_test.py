@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 
-from exec_test import wait_until
 from permissions import NOBODY, need_another_user
 from zf_cli import (
     BINARY,
@@ -19,6 +18,7 @@ from zf_cli import (
     binding_line,
     clean_environment,
     parse_cpus,
+    wait_until,
 )
 
 # A trainer of three threads; with a word after it, with an optimizer.

@@ -10,10 +10,7 @@ import subprocess
 import sys
 import time
 
-from exec_test import wait_until
-from zf_cli import BINARY, DONE, PACKAGE, STALE, USAGE, CommandTest, clean_environment, print_cpus
-
-SLEEPS = ("230", "115", "35")  # the numbers of clock_nanosleep and nanosleep
+from zf_cli import BINARY, DONE, PACKAGE, STALE, USAGE, CommandTest, clean_environment, print_cpus, wait_until
 
 # A trainer: on a line of its standard input it does something, and says "done".
 TRAINER = """
@@ -101,12 +98,6 @@ class Watch(CommandTest):
         process.stdin.write(line + "\n")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "done\n")
-
-    def start_watch(self, *options: str) -> subprocess.Popen:
-        """Starts `verify --watch`, and waits until its first look is over: then it sleeps."""
-        watch = self.start_tune("verify", *options)
-        wait_until(lambda: pathlib.Path(f"/proc/{watch.pid}/syscall").read_text().split()[0] in SLEEPS)
-        return watch
 
     def watch(self, process: subprocess.Popen, while_it: str, *options: str, time_s="2s"):
         """Watches, and has the trainer do something once the first look is over. Its threads are then over a second

@@ -6,9 +6,11 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("ZF_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
@@ -18,6 +20,11 @@ LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(pathlib.Path(BINARY).parents[
 PACKAGE = {"PYTHONPATH": str(SOURCE / "runtime/python"), "ZF_TUNE_BINARY": BINARY, "ZF_RUNTIME_LIBRARY": LIBRARY}
 
 DONE, RUNTIME_ERROR, USAGE, STALE, INFEASIBLE = 0, 1, 2, 3, 4
+
+# A shell that starts tests in the background has them ignore Ctrl-C, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_SLEEPS = ("230", "115", "35")  # the numbers of clock_nanosleep and nanosleep
 
 # What a launcher, or the person at the keyboard, may have set: none of it may leak into a test.
 _LAUNCHERS = re.compile(
@@ -36,6 +43,15 @@ def clean_environment(**extra: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not _LAUNCHERS.match(name)}
     # So wide that no text is broken; tests of widths set their own.
     return kept | {"COLUMNS": "10000"} | extra
+
+
+def wait_until(is_so, deadline_s=30.0):
+    """Waits until is_so() is true. Fails after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not is_so():
+        if time.monotonic() > end:
+            raise AssertionError("it never came true")
+        time.sleep(0.01)
 
 
 def parse_cpus(text: str) -> set[int]:
@@ -118,6 +134,12 @@ class CommandTest(unittest.TestCase):
             start_new_session=start_new_session,
             preexec_fn=preexec_fn,  # noqa: PLW1509  the tests that give one start no threads
         )
+
+    def start_watch(self, *options: str) -> subprocess.Popen:
+        """Starts `verify --watch`, and waits until its first look is over: then it sleeps."""
+        watch = self.start_tune("verify", *options)
+        wait_until(lambda: pathlib.Path(f"/proc/{watch.pid}/syscall").read_text().split()[0] in _SLEEPS)
+        return watch
 
     @staticmethod
     def finish(process: subprocess.Popen, timeout=50) -> subprocess.CompletedProcess:

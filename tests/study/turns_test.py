@@ -13,6 +13,7 @@ import unittest
 import study_case  # noqa: F401  where the modules lie
 
 import turns
+from zf_cli import wait_until
 
 # A job that trains nothing, with a child in a session of its own.
 LAUNCHER = """
@@ -92,11 +93,7 @@ class Turns(unittest.TestCase):
         tree = turns.tree_of(runner._process.pid)
         self.assertEqual(len(tree), 2)
         self.assertNotEqual(os.getsid(tree[0]), os.getsid(tree[1]))
-        for _ in range(100):
-            if [state_of(pid) for pid in tree] == ["T", "T"]:
-                break
-            time.sleep(0.01)
-        self.assertEqual([state_of(pid) for pid in tree], ["T", "T"])
+        wait_until(lambda: [state_of(pid) for pid in tree] == ["T", "T"])
 
         seen = []
         self.assertEqual(runner.turn(lambda pids: seen.extend(state_of(pid) for pid in pids), seconds=0.3), 5.0)
@@ -117,10 +114,7 @@ class Turns(unittest.TestCase):
             tree = [int(pid) for pid in study.stdout.readline().split()]
             self.assertEqual(len(tree), 2)
             study.kill()
-        deadline = time.monotonic() + 10
-        while left := [pid for pid in tree if state_of(pid) != "Z"]:
-            self.assertLess(time.monotonic(), deadline, f"{left} are left")
-            time.sleep(0.05)
+        wait_until(lambda: all(state_of(pid) == "Z" for pid in tree))
 
     def test_a_job_that_ends_is_named(self):
         with self.assertRaisesRegex(turns.JobFailed, "no such thing\n(.*\n)*This job did not train"):
