@@ -75,7 +75,7 @@ def _read(end: int) -> str:
 def _connected(python: str, modules, owner: str) -> socket.socket:
     """Connects to the owner's server with these modules, and starts it if there is none."""
     name = "\0zf-warm-" + hashlib.sha256(" ".join((python, owner, *modules)).encode()).hexdigest()
-    for attempt in range(200):
+    for attempt in range(1200):
         server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             server.connect(name)

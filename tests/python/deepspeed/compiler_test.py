@@ -7,6 +7,7 @@ import os
 import pathlib
 import tempfile
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -43,19 +44,28 @@ class WithoutCompiler(unittest.TestCase):
 
 
 class WaitingForACompiler(unittest.TestCase):
-    def wait(self, patience_s: float) -> tuple[pathlib.Path, str]:
-        """Returns the lock that was waited for until it went, and what was said."""
+    def wait(self, patience_s: float, until=lambda said: True) -> tuple[pathlib.Path, str]:
+        """Returns the lock that was waited for until it went, and what was said. The lock goes after 0.3 s, but not
+        before until(said), however long that takes."""
         said = io.StringIO()
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said), \
                 mock.patch.object(compiling, "_PATIENCE_S", patience_s):
             lock = pathlib.Path(folder, "lock")
             lock.touch()
-            threading.Timer(0.3, lock.unlink).start()
+
+            def end():
+                time.sleep(0.3)
+                deadline = time.monotonic() + 20
+                while not until(said.getvalue()) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                lock.unlink()
+
+            threading.Thread(target=end).start()
             compiling.naming_the_lock(FileBaton.wait)(FileBaton(str(lock)))
         return lock, said.getvalue()
 
     def test_a_lock_that_stays_is_named(self):
-        lock, said = self.wait(0.05)
+        lock, said = self.wait(0.05, bool)
         self.assertIn(f"still waiting for the process that compiles in {lock.parent}", said)
         self.assertIn(f"remove {lock}", said)
 
