@@ -81,8 +81,10 @@ class Watch(CommandTest):
         self.cpus = sorted(os.sched_getaffinity(0))
 
     def start(self, *before: str, **environment: str) -> subprocess.Popen:
+        # The claims of other jobs on this machine do not count.
+        environment = clean_environment(ZF_CLAIMS=str(self.folder / "claims"), **environment)
         process = subprocess.Popen([*before, sys.executable, "-c", TRAINER], cwd=self.folder, text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(**environment))
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.stdin.close)

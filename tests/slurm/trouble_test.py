@@ -1,6 +1,7 @@
 """Whatever is wrong with the plan or the node: the job runs, unbound at worst; the node stays in service; the system's
 log says why."""
 
+import os
 import shlex
 
 from lab import HOME, kit_conf
@@ -70,7 +71,7 @@ class Trouble(SlurmTest):
 
     def test_program_that_cannot_even_be_killed(self):
         """As one that waits for a dead file server. A frozen process does not die of SIGKILL either."""
-        frozen = "/sys/fs/cgroup/freezer/zf-lab-frozen"
+        frozen = f"/sys/fs/cgroup/freezer/zf-lab-frozen-{os.getpid()}"
         self.assert_job_runs(
             f"""mkdir {frozen}
             trap 'echo THAWED >{frozen}/freezer.state; until_true 10 rmdir {frozen} 2>/dev/null' EXIT
