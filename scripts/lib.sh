@@ -28,6 +28,8 @@ build_jobs() {
   echo "${CMAKE_BUILD_PARALLEL_LEVEL:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}"
 }
 
+export PYTHONDONTWRITEBYTECODE=1 # nothing is written beside the sources
+
 # shellcheck source-path=SCRIPTDIR source=packages.sh
 source "$ZF_ROOT/scripts/packages.sh"
 

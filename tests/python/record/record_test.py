@@ -172,7 +172,7 @@ class Package(unittest.TestCase):
     def test_without_torch_the_package_can_be_imported_and_is_light(self):
         code = "import json, sys, zf_runtime.record.attach; print(json.dumps(sorted(sys.modules)))"
         with tempfile.TemporaryDirectory() as folder:
-            ended = subprocess.run([sys.executable, "-c", code], cwd=folder, text=True, check=True, timeout=60,
+            ended = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, text=True, check=True, timeout=60,
                                    env={"PYTHONPATH": str(support.PACKAGE)}, capture_output=True)
         loaded = json.loads(ended.stdout)
         self.assertIn("zf_runtime.record.attach", loaded)
