@@ -450,7 +450,7 @@ int main(int argc, char** argv) {
   } else {
     CHECK(!cpus_leave);
     if (by_single_steps && !may_trace()) {
-      printf("no process may trace its child here\n");
+      printf("skipped: no process may trace its child here\n");
       return SKIPPED;
     }
     run_all();
