@@ -39,7 +39,9 @@ class RefusedCalls(CommandTest):
         beside each other, which helps where they mostly sleep."""
         self.assert_exit(self.run_tune(*command), DONE)
         for first in range(0, len(cases), at_once):
-            started = [(calls, error, self.start_tune(*command, preexec_fn=refusing(error, *calls)))
+            # What a process may not remove goes with the test's folder.
+            started = [(calls, error, self.start_tune(*command, preexec_fn=refusing(error, *calls),
+                                                      TMPDIR=str(self.folder)))
                        for calls, error in cases[first:first + at_once]]
             for calls, error, process in started:
                 with self.subTest(calls=calls, error=errno.errorcode[error]):
