@@ -56,6 +56,7 @@ RULES = [
     ("tests/cli/*_test.py", {"cli.{1}"}),
     ("tests/frameworks/in_place/*", {"frameworks.inplace"}),
     ("tests/frameworks/backward/*", {"frameworks.backward"}),
+    ("tests/frameworks/deepspeed/*", {"frameworks.deepspeed"}),
     ("tests/frameworks/overlap/*", {"frameworks.overlap"}),
     ("tests/frameworks/*_test.py", {"frameworks.{1}"}),
     ("tests/bench/*", {"rooms"}),  # programs that people run

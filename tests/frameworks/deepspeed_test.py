@@ -13,10 +13,9 @@ import resource
 import unittest
 
 import warm
-from frameworks_case import PYTHON, TUNE, FrameworkTest, framework_environment, free_port, job
-from zf_cli import SOURCE
+from frameworks_case import TUNE, FrameworkTest, free_port, job
+from zf_cli import LIBRARY, SOURCE
 
-LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 BETWEEN = ["another lr", "another backward", "gradients", "write gradients", "fp32 params", "fp32 moments",
            "write masters", "write moments", "publish masters", "refresh masters", "optimizer's state_dict", "forward",
            "a forked child", "torch.save", "write weights"]
@@ -55,6 +54,7 @@ def program(seed: int) -> dict:
 
 class DeepSpeed(FrameworkTest):
     WARM = warm.DEEPSPEED
+    CASES = "deepspeed"
 
     def setUp(self):
         super().setUp()
@@ -440,15 +440,7 @@ class DeepSpeed(FrameworkTest):
         self.make_engines_again(ZERO_STAGE="3", ZERO_MODE="wait")
 
     def test_the_table_of_seams_is_what_the_page_says_and_all_is_given_back(self):
-        """tests/python/deepspeed/seams_test.py, which only the environment of these tests can run."""
-        tests = SOURCE / "tests/python"
-        environment = framework_environment(PYTHONPATH=f"{SOURCE / 'runtime/python'}:{tests / 'helpers'}",
-                                            ZF_RUNTIME_LIBRARY=LIBRARY, ZF_TUNE_BINARY=str(TUNE))
-        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", "seams_test"], warm.DEEPSPEED,
-                        cwd=tests / "deepspeed", env=environment, timeout=200)
-        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
-        self.assertRegex(done.stderr, r"Ran [1-9]")
-        self.assertNotIn("skipped", done.stderr)
+        self.run_cases("seams_cases", modules=warm.DEEPSPEED)
 
     def test_it_can_be_switched_off(self):
         """ZF_TUNE=off: DeepSpeed's own optimizer, and no word about it."""

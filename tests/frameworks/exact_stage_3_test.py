@@ -6,15 +6,13 @@ deepspeed/beside.py, deepspeed/exact_stage_3.py, deepspeed/speculation.py."""
 
 import itertools
 import json
-import os
 import random
 import unittest
 
 import warm
 from frameworks_case import FrameworkTest, framework_environment, free_port, job, lines_of
-from zf_cli import SOURCE
+from zf_cli import LIBRARY, SOURCE
 
-LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 HELD = {"hold_ms": 20, "steps": 8}
 BEGUN = HELD | {"speculate": True}
 # Between backward and step(): what changes the step, reads its state or gradients, or writes them.

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import warm
-from zf_cli import BINARY, SOURCE, CommandTest, clean_environment, parse_cpus
+from zf_cli import BINARY, LIBRARY, SOURCE, CommandTest, clean_environment, parse_cpus
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = pathlib.Path(os.environ.get("ZF_FRAMEWORKS_ENV", SOURCE / "build/frameworks-env"))
@@ -74,6 +74,7 @@ def home_of(plan: dict, rank=0) -> set[int]:
 
 class FrameworkTest(CommandTest):
     WARM: tuple[str, ...] = ()  # what has been imported where a job begins that has no launcher
+    CASES = ""  # the folder of run_cases()
 
     def setUp(self):
         need_environment()
@@ -97,6 +98,18 @@ class FrameworkTest(CommandTest):
         if any(re.match("OMP_|TORCH", name) for name in environment.keys() - framework_environment().keys()):
             modules = ()  # they are read when torch is imported
         return warm.run(words, modules, cwd=self.folder, env=environment, timeout=timeout)
+
+    def run_cases(self, *files: str, modules=warm.TORCH, timeout=280, **variables: str):
+        """Runs the cases of some files of CASES in one process: to import torch and to step once costs 6 s."""
+        # Threads that spin would keep the CPUs from the tests beside these.
+        environment = framework_environment(
+            PYTHONPATH=f"{SOURCE / 'runtime/python'}:{HERE}", ZF_RUNTIME_LIBRARY=LIBRARY, ZF_TUNE_BINARY=BINARY,
+            OMP_WAIT_POLICY="passive", **variables)
+        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", *files], modules, cwd=HERE / self.CASES, env=environment,
+                        timeout=timeout)
+        print(done.stdout)
+        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
+        self.assertNotIn("Ran 0 tests", done.stderr)
 
     def ended(self, *words: str, **keywords) -> list[dict]:
         """The same, but where each rank ended, by rank."""

@@ -2,29 +2,15 @@
 
 The cases are in in_place/, one file for an idea, and run in the environment of the frameworks."""
 
-import os
-
-import warm
-from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment, job
-from zf_cli import SOURCE
-
-LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
-PYTHONPATH = f"{SOURCE / 'runtime/python'}:{HERE}"
+from frameworks_case import FrameworkTest, job
+from zf_cli import LIBRARY, SOURCE
 
 
 class InPlace(FrameworkTest):
+    CASES = "in_place"
+
     def need_two_cpus(self):
         """One will do."""
-
-    def run_cases(self, *files: str, **variables: str):
-        # Threads that spin would keep the CPUs from the tests beside these.
-        environment = framework_environment(PYTHONPATH=PYTHONPATH, ZF_RUNTIME_LIBRARY=LIBRARY,
-                                            OMP_WAIT_POLICY="passive", **variables)
-        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", *files], warm.TORCH, cwd=HERE / "in_place",
-                        env=environment, timeout=3000)
-        print(done.stdout)
-        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
-        self.assertNotIn("Ran 0 tests", done.stderr)
 
     def test_what_jobs_do_with_their_tensors_holds(self):
         """Costs 8 s."""
@@ -73,6 +59,6 @@ class InPlace(FrameworkTest):
 
     def test_2000_interrupts_and_4000_sequences(self):
         """The short forms are the three above."""
-        self.run_cases("interrupt_cases", ZF_INTERRUPTS="2000")
-        self.run_cases("sequence_cases", ZF_SEQUENCES="4000")
-        self.run_cases("deepspeed_operator_cases", ZF_SEQUENCES="4000")
+        self.run_cases("interrupt_cases", timeout=3500, ZF_INTERRUPTS="2000")
+        self.run_cases("sequence_cases", timeout=3500, ZF_SEQUENCES="4000")
+        self.run_cases("deepspeed_operator_cases", timeout=3500, ZF_SEQUENCES="4000")

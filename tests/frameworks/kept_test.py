@@ -11,9 +11,8 @@ import random
 import unittest
 
 from frameworks_case import FrameworkTest, free_port, job
-from zf_cli import SOURCE
+from zf_cli import LIBRARY, SOURCE
 
-LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
 # From step 19 on powers of beta that were calculated anew would have other bits.
 CASES = [{"stage": 2, "dtype": "bf16", "accumulation": 2, "overflow": 3, "steps": 24, "dies": [0, 21, 0.02]},
          {"stage": 3, "mode": "exact", "speculate": True, "sub_groups": True, "accumulation": 2}]

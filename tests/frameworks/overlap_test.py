@@ -3,27 +3,11 @@
 The cases are in overlap/, one file for an idea, and run in the environment of the frameworks. Parameters on the CPU
 stand in for those on a GPU where overlap="off" shall have a process."""
 
-import os
-
-import warm
-from frameworks_case import HERE, PYTHON, FrameworkTest, framework_environment
-from zf_cli import BINARY, SOURCE
-
-LIBRARY = os.environ.get("ZF_RUNTIME_LIBRARY", str(SOURCE / "build/lib/libzf_runtime.so"))
-PYTHONPATH = f"{SOURCE / 'runtime/python'}:{HERE}"
+from frameworks_case import FrameworkTest
 
 
 class Overlap(FrameworkTest):
-    def run_cases(self, *files: str, timeout=280, **variables: str):
-        """Runs the cases of some files in one process: to import torch and to step once costs 6 s."""
-        # Threads that spin would keep the CPUs from the tests beside these.
-        environment = framework_environment(PYTHONPATH=PYTHONPATH, ZF_RUNTIME_LIBRARY=LIBRARY,
-                                            ZF_TUNE_BINARY=BINARY, OMP_WAIT_POLICY="passive", **variables)
-        done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", *files], warm.TORCH, cwd=HERE / "overlap",
-                        env=environment, timeout=timeout)
-        print(done.stdout)
-        self.assertEqual(done.returncode, 0, f"\n{done.stdout}\n{done.stderr}")
-        self.assertNotIn("Ran 0 tests", done.stderr)
+    CASES = "overlap"
 
     def test_each_part_alone_does_what_the_others_count_on(self):
         """Starts no process."""

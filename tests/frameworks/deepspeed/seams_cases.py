@@ -1,17 +1,16 @@
 """What install() replaces of DeepSpeed: the table of the page, and what the installed DeepSpeed has of it. Tests
 deepspeed/seams.py."""
 
+import pathlib
 import re
 import unittest
 from unittest import mock
 
-import support
+import zf_runtime.deepspeed
+from zf_runtime import ZfError
+from zf_runtime.deepspeed import exact_stage_3, seams
 
-support.need("torch")
-import zf_runtime.deepspeed  # noqa: E402
-from zf_runtime import ZfError  # noqa: E402
-from zf_runtime.deepspeed import exact_stage_3, seams  # noqa: E402
-
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/deepspeed.md"
 MODES = ({}, {"mode": "exact"}, {"mode": "exact", "speculate": True}, {"keep": "mine"})
 
 
@@ -33,7 +32,7 @@ def wanted(mode: str = "wait", speculate: bool = False, keep: str | None = None)
 
 class Page(unittest.TestCase):
     def test_the_list_of_the_page_is_the_table(self):
-        listed = (support.SOURCE / "docs/deepspeed.md").read_text().partition("### What is replaced\n")[2]
+        listed = PAGE.read_text().partition("### What is replaced\n")[2]
         listed = listed.partition("\n## ")[0]
         found = {when: re.findall(r"`([^`]+)`", paths)
                  for when, paths in re.findall(r"^- \*\*(.*)\*\*: ((?:.|\n  )+)$", listed, re.MULTILINE)}
@@ -46,7 +45,6 @@ class Page(unittest.TestCase):
 class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        support.need("deepspeed")
         cls.untouched = touched()  # by any test before
 
     def setUp(self):
