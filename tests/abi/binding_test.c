@@ -125,8 +125,8 @@ static zf_status open_plan(const char* path) {
   return status;
 }
 
-/* exec makes the path in ZF_PLAN absolute, and a program says "plan.json". No file here is a plan, so whoever
- * reads one fails. */
+/* exec makes the path in ZF_PLAN absolute, and a program says "plan.json". No file here is a plan, so it is
+ * an error to read one. */
 static void the_plan_may_be_named_by_any_path(void) {
   char folder[] = "/tmp/zf-binding-XXXXXX";
   char path[64];
@@ -252,8 +252,8 @@ static void every_thread_of_the_home_is_narrowed_and_gets_it_back(int by_end) {
   for (int i = 0; i < others; ++i) CHECK(pthread_join(started[i].thread, NULL) == 0);
 }
 
-/* The process keeps its CPUs if exec did not put it on its home, if the plan shares them, or if nobody asks
- * for narrowing. */
+/* The process keeps its CPUs if exec did not put it on its home, if the plan shares them, or if no
+ * option asks for narrowing. */
 static void who_is_not_to_be_narrowed_stays(void) {
   zf_runtime* handle = NULL;
   static const char* const others[] = {"training", "nothing"};
@@ -294,7 +294,7 @@ static void set_all(const cpu_set_t* mask) {
   closedir(tasks);
 }
 
-/* Nobody has the home here, so none of these masks is the runtime's. */
+/* No thread has the home here, so none of these masks is the runtime's. */
 static void who_chose_the_training_cpus_himself_keeps_them(void) {
   bind_as("home", &training, &pool, 0);
   set_all(&training);

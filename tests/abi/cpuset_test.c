@@ -107,7 +107,7 @@ static void pool_goes_on_without_its_lost_cpu(enum plan_kind kind) {
   EXPECT(zf_close(calm), ZF_OK);
 }
 
-/* Nobody knows yet whether the plan or the cpuset is wrong, so the first start is strict. */
+/* It is not known yet whether the plan or the cpuset is wrong, so the first start is strict. */
 static void first_start_is_refused_without_a_planned_cpu(void) {
   zf_options options = ZF_OPTIONS_INIT;
   zf_group group = ZF_GROUP_INIT;

@@ -192,7 +192,7 @@ static void lost_descriptors_do_not_hang_the_close(void) {
     CHECK(clock() - before < CLOCKS_PER_SEC / 10); /* nor does anything look for them in a hurry */
     CHECK(kill(worker, SIGSTOP) == 0);
     EXPECT(submit_all(handle, NULL), ZF_OK);
-    EXPECT(zf_wait(handle, 0, 5000), ZF_ERROR_SYSTEM); /* nobody knows whether it lives */
+    EXPECT(zf_wait(handle, 0, 5000), ZF_ERROR_SYSTEM); /* it is not known whether it lives */
     expect_error("closes descriptors that it did not open");
     CHECK(kill(worker, SIGCONT) == 0);
     const int64_t begin = now_ns();
@@ -245,7 +245,7 @@ static void* kill_after_half_a_second(void* worker) {
   return NULL;
 }
 
-/* Ends a handle whose optimizer has stopped in its work and is killed meanwhile. Returns the answer. */
+/* Ends a handle while its optimizer has stopped in its work, and kills that. Returns the answer. */
 static zf_status killed_during(zf_status (*ending)(zf_runtime*), zf_runtime* handle) {
   pthread_t killer;
   pid_t worker = worker_of(handle);
@@ -325,7 +325,7 @@ static void be_trainer(int report, int with_child) {
   pid_t child = 0;
   if (with_child) {
     child = fork();
-    CHECK(child >= 0); /* its number goes to kill(), where -1 is everybody */
+    CHECK(child >= 0); /* its number goes to kill(), where -1 is every process */
     if (child == 0) {
       close(report);
       sleep_ms(60000);
@@ -363,7 +363,7 @@ static void killed_trainer_takes_its_stopped_worker_along(void) {
   close(report[1]);
 }
 
-/* The trainer keeps its process, and with it its pidfd, but nobody is left who knows the worker. */
+/* The trainer keeps its process, and with it its pidfd, but the new program does not know the worker. */
 static void worker_of_a_trainer_that_becomes_another_program_ends(void) {
   int report[2];
   pid_t worker = 0;
@@ -450,7 +450,7 @@ static void killed_trainer_takes_its_worker_along(int with_child) {
   CHECK(kill(trainer, SIGKILL) == 0 && waitpid(trainer, NULL, 0) == trainer);
   const double gone_ms = ms_until_gone(pids[0], begin);
   printf("the worker of a killed trainer%s was gone after %.2f ms\n",
-         with_child ? " whose child lives on" : "", gone_ms);
+         with_child ? " with a child that lives on" : "", gone_ms);
   CHECK(gone_ms < 5000);
   if (with_child) {
     CHECK(kill(pids[1], 0) == 0);
@@ -496,7 +496,7 @@ int main(void) {
   expect_in_time(killed_worker_is_noticed, "the worker's death was noticed");
   finished_work_counts_after_death();
   idle_optimizer_that_dies_is_no_loss_at_the_close();
-  expect_in_time(death_is_noticed_while_nobody_waits, "with nobody waiting the worker had a successor");
+  expect_in_time(death_is_noticed_while_nobody_waits, "without a wait the worker had a successor");
   successor_that_hangs_at_its_start_is_given_up();
   nothing_is_started_after_a_failed_end();
   lost_descriptors_do_not_hang_the_close();

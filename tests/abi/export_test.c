@@ -50,7 +50,7 @@ static zf_runtime* open_in(enum plan_kind kind, int32_t format, int close_timeou
 
 static zf_runtime* open_groups(enum plan_kind kind, int32_t format) { return open_in(kind, format, 0); }
 
-/* Submits step `number` + 1, whose gradients depend only on the number. The buffers alternate. */
+/* Submits step `number` + 1. Its gradients depend only on the number. The buffers alternate. */
 static void submit_step(zf_runtime* handle, int number) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   zf_scalars scalars[GROUPS];

@@ -2,7 +2,7 @@
 #ifndef ZF_TESTS_ABI_FAILING_MALLOC_H
 #define ZF_TESTS_ABI_FAILING_MALLOC_H
 
-/* In memory that the test shares with the process whose allocations fail. */
+/* In memory that the test shares with the process in which allocations fail. */
 struct malloc_faults {
   int armed;    /* allocations count, and may fail */
   int first;    /* the number of the first that fails, from 1 on */

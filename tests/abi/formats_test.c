@@ -45,7 +45,7 @@ static uint64_t number_of(const zf_group* group, uint64_t element) {
   return number;
 }
 
-/* Takes a step of the reference, whose moments are then rounded as the format says. */
+/* Takes a step of the reference. Its moments are then rounded as the format says. */
 static void step_reference(struct reference_group* want, const float* grads, int step) {
   const zf_scalars scalars = made_scalars(3, (uint64_t)step);
   reference_step(want, grads, &scalars);

@@ -1,5 +1,5 @@
-/* An optimizer that SIGKILL does not end (a freezer, a driver), or whose end a debugger hides. Nobody waits
- * long for it, and it stays no zombie. Needs ptrace, which holds a process like either. */
+/* An optimizer that SIGKILL does not end (a freezer, a driver), or that a debugger hides the end of. No call
+ * waits long for it, and it stays no zombie. Needs ptrace, which holds a process like either. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static pid_t number_in(const char* path) {
   return number;
 }
 
-/* Holds a process, or the one whose number will be in a file. */
+/* Holds a process, or that with the number that will be in a file. */
 static struct holder hold(pid_t pid, const char* file, enum way way) {
   struct holder holder;
   int ready[2];
@@ -112,7 +112,7 @@ static void frozen_one_is_left_at_close_and_reaped_later(void) {
   EXPECT(zf_close(handle), ZF_TIMEOUT);
   expect_an_end(begin, "a frozen optimizer was left");
   CHECK(kill(worker, 0) == 0 && count_arena_mappings() == 0);
-  EXPECT(open_it(0, &handle), ZF_OK); /* it is in nobody's way */
+  EXPECT(open_it(0, &handle), ZF_OK); /* the other is not in its way */
   let_go(&holder);
   EXPECT(zf_close(handle), ZF_OK);
   expect_no_children();
@@ -169,7 +169,7 @@ static void frozen_one_is_left_where_no_thread_can_be_started(void) {
   CHECK(count_arena_mappings() == 0);
   let_go(&holder);
   expect_an_end(begin, "a frozen optimizer was left, without a thread to reap it,");
-  exit(0); /* at which nobody waits for it */
+  exit(0); /* without a wait for it */
 }
 
 static int can_hold(void) {

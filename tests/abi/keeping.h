@@ -1,5 +1,5 @@
-/* Shared by the tests of kept arenas: a trainer whose steps depend on their numbers alone, and what is left
- * of it. */
+/* Shared by the tests of kept arenas: a trainer with steps that depend on their numbers alone, and what is
+ * left of it. */
 #ifndef ZF_TESTS_ABI_KEEPING_H
 #define ZF_TESTS_ABI_KEEPING_H
 

@@ -8,7 +8,7 @@
  */
 enum faults { ONCE, FOR_GOOD };
 
-/* Finds out how a life without faults ends. Call it first, in the process whose children live. */
+/* Finds out how a life without faults ends. Call it first, in the parent of those that live. */
 void live_undisturbed(void);
 
 /* Lives in this process. Calls arm() before each call of the runtime, and disarm() after it. Checks that the

@@ -86,7 +86,7 @@ static void no_null_device(void) {
 int main(void) {
   plan = write_plan(PLAN_SPLIT, NULL);
   in_child(few_descriptors);
-#ifndef ZF_SANITIZED /* whose memory is terabytes of addresses */
+#ifndef ZF_SANITIZED /* a sanitizer takes terabytes of addresses */
   in_child(little_address_space);
 #endif
   in_child(no_null_device);

@@ -112,7 +112,7 @@ static void fill_gradients(const zf_group* group, void* to_arena, const struct a
   memcpy(to_arena, local, bytes * n);
 }
 
-/* Steps the same groups in an arena and in place, whose arrays begin at odd places. */
+/* Steps the same groups in an arena, and in place in arrays that begin at odd places. */
 static void equal_the_arena(uint32_t threads, size_t shift) {
   zf_group groups[GROUPS];
   struct arrays arrays[GROUPS];
@@ -506,8 +506,8 @@ static void wrong_options(void) {
   unsetenv("ZF_ISA");
 }
 
-/* Structs of a newer program whose additional members are zero, and of a program that knows fewer statistics.
- */
+/* Structs of a newer program with additional members that are zero, and of a program that knows fewer
+ * statistics. */
 static void other_sizes(void) {
   struct larger {
     zf_tensor ours;

@@ -177,7 +177,7 @@ static void first_writes_find_their_pages(int32_t huge_pages) {
     for (size_t at = 0; at < bytes; at += 4096) ((volatile char*)array)[at] = 1;
     const long faults = faults_of_this_thread() - before;
     printf("  the first writes to %zu pages took %ld faults\n", bytes / 4096, faults);
-#ifndef ZF_SANITIZED /* whose shadow of these pages takes faults, too */
+#ifndef ZF_SANITIZED /* its shadow of these pages takes faults */
     CHECK(faults < 8);
 #endif
   }

@@ -117,7 +117,7 @@ int main(void) {
     }
   }
   const int64_t deadline = now_ns() + 10000000000;
-  while (count_children() != 0 && now_ns() < deadline) { /* optimizers whose trainer has ended */
+  while (count_children() != 0 && now_ns() < deadline) { /* optimizers without a trainer */
     while (waitpid(-1, NULL, WNOHANG) > 0) continue;
     usleep(1000);
   }

@@ -61,7 +61,7 @@ __attribute__((visibility("default"))) int fsync(int fd) {
 /* The state format of the second group. Its copy is then bf16. */
 static int32_t format_of_group_1 = ZF_STATE_FP32;
 
-/* The groups, of which the second one has that many sets of moments. */
+/* The groups. The second one has that many sets of moments. */
 static zf_runtime* open_sets(enum plan_kind kind, const uint64_t* elements, int32_t moment_sets) {
   zf_options options = ZF_OPTIONS_INIT;
   zf_group groups[GROUPS];
@@ -84,7 +84,8 @@ static zf_runtime* open_groups(enum plan_kind kind, const uint64_t* elements) {
   return open_sets(kind, elements, 1);
 }
 
-/* Takes step `number` + 1 of a training whose gradients depend only on the number. The buffers alternate. */
+/* Takes step `number` + 1 of a training with gradients that depend only on the number. The buffers alternate.
+ */
 static void take_step(zf_runtime* handle, int number) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   zf_scalars scalars[GROUPS];

@@ -53,7 +53,7 @@ static void answers(void) {
 
 static void* nothing(void* none) { return none; }
 
-/* Closes a handle whose memory would be left to a thread, when no thread can be started any more. */
+/* Closes a handle that would leave its memory to a thread, when no thread can be started any more. */
 static void frees_by_itself(void) {
   zf_runtime* handle = NULL;
   zf_options options = ZF_OPTIONS_INIT;

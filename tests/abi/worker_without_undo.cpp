@@ -12,7 +12,7 @@ std::size_t real_roll_back(const UndoLog& log, std::uint64_t chunk_number, const
 std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice,
                               StateFormat format) asm("__wrap_" ZF_ROLL_BACK);
 
-/// Returns the same element, but for a log in which no vector was begun, so that nothing is restored.
+/// Returns the element of a log in which no vector was begun, so that nothing is restored.
 std::size_t roll_nothing_back(const UndoLog& log, std::uint64_t chunk_number, const AdamArrays& slice,
                               StateFormat format) {
   UndoLog calm = log;

@@ -5,7 +5,8 @@
 // Each figure comes from a process of its own, and the rows take turns. FOLDER is the build folder of another
 // version (with lib/libzf_runtime.so and bin/zf-optimizer), which is measured beside this one. The optimizer
 // has one thread on each CPU that this process may use (ZF_TUNE=off). The row "kernel alone" does with a
-// plain memfd what nobody can avoid: as many threads populate it in a child, the parent maps it, and both go.
+// plain memfd what no library can avoid: as many threads populate it in a child, the parent maps it, and both
+// go.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

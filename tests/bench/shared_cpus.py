@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what two jobs whose CPUs neighbours share cost each other: control groups with a quota of one CPU each and
+"""Measures what two jobs on CPUs that neighbours share cost each other: control groups with a quota of one CPU each and
 no cpuset, as two pods of a Kubernetes node. Needs root, cgroup v1 and two CPUs.
 
 usage: tests/bench/shared_cpus.py [--build FOLDER] [--rounds N] [--elements N[,N]]

@@ -12,7 +12,7 @@ from zf_cli import BINARY, DONE, CommandTest, clean_environment
 
 
 def read_to_end(controller: int) -> str:
-    """Returns what was written to a terminal that nobody holds open any more: its end is an error, EIO."""
+    """Returns what was written to a terminal that no process holds open any more: its end is an error, EIO."""
     text = b""
     try:
         while piece := os.read(controller, 1 << 16):
@@ -35,12 +35,12 @@ class TerminalTest(CommandTest):
                                        env=clean_environment(COLUMNS="80"), **where)
         os.close(terminal)
         self.addCleanup(process.kill)
-        said = read_to_end(controller)  # a terminal holds few kilobytes that nobody has read
+        said = read_to_end(controller)  # a terminal holds few kilobytes that were not read
         self.assertEqual(process.wait(timeout=50), code, said + other.read_text())
         return said.replace("\r\n", "\n"), other.read_text()
 
     def assert_fits(self, text: str, columns: int):
-        """Checks that no line is wider, but for a word that has no place to break and no room beside what leads it."""
+        """Checks that no line is wider, unless a word has no place to break and no room beside what leads it."""
         for line in text.splitlines():
             longest = max(map(len, re.split(r"(?<=[,|])| ", line)))
             self.assertTrue(len(line) <= columns or longest > columns - LONGEST_LEAD, f"{columns} columns: {line}")

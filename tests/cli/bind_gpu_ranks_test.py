@@ -36,7 +36,7 @@ while len([name for name in os.listdir() if name.startswith("bound.")]) < int(os
 
 class BindGpuRanks(BoundGpusTest):
     def test_ranks_that_each_have_a_gpu_have_its_home(self):
-        """Whoever has set it: the launcher, or a shell of each rank, which may stay above it."""
+        """Set by the launcher, or a shell of each rank, which may stay above it."""
         for own in ({}, {"SHELL": "yes"}):
             for arguments in (None, [(0, 2), (1, 2)]):
                 if own and arguments:

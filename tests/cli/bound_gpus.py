@@ -25,8 +25,8 @@ print(json.dumps({"bound": bool(binding), "cpus": sorted(binding.cpus), "source"
 faulthandler.cancel_dump_traceback_later()
 sys.stdin.read()
 """
-# Starts each rank with variables of its own, and lets them live until all have said what they did. A rank whose
-# variables have SHELL sets them in a shell of its own, which stays above it.
+# Starts each rank with variables of its own, and lets them live until all have said what they did. A rank with
+# SHELL among its variables sets them in a shell of its own, which stays above it.
 LAUNCHER = """
 import json, os, subprocess, sys
 ranks = []

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from permissions import NOBODY, need_another_user
+from permissions import STRANGER, need_another_user
 from refused_calls import refusing
 from zf_cli import DONE, STALE, USAGE, CommandTest, binding_line
 
@@ -72,7 +72,7 @@ class Doctor(CommandTest):
     def test_another_users_thread_name_reaches_the_terminal_as_plain_text(self):
         need_another_user(sys.executable, "-c", "")
         self.make_plan()
-        burner = self.start(sys.executable, "-c", NAMED, user=NOBODY, group=NOBODY, extra_groups=[])
+        burner = self.start(sys.executable, "-c", NAMED, user=STRANGER, group=STRANGER, extra_groups=[])
         result = self.doctor_that_names(burner)
         self.assertIn("[31mred", result.stdout)
         self.assertNotIn("\x1b", result.stdout + result.stderr)

@@ -56,7 +56,7 @@ class Exec(CommandTest):
         self.make_plan("--topology", FOREIGN, "--allowed", "600-1023", name="foreign.json")
 
     def test_binds_to_the_whole_home(self):
-        """Nobody says that our runtime steps beside it, and then nobody would use the other side."""
+        """No option says that our runtime steps beside it; without it the other side would be idle."""
         for framework in ("unknown", "torch", "deepspeed-offload", "deepspeed-zenflow", "superoffload"):
             self.make_plan("--ranks", "1", "--framework", framework)
             result = self.run_exec(*CPUS_ALLOWED)
@@ -298,7 +298,7 @@ class Exec(CommandTest):
         threads, (said,) = self.threads_of("--keep-threads", **torchrun)
         self.assertEqual(threads, ["1"] * 3)
         self.assertIn("OMP_NUM_THREADS=1 is set already and is kept", said)
-        self.assertEqual(self.threads_of(OMP_NUM_THREADS="1")[0], ["1"] * 3, "nobody but torchrun sets it so")
+        self.assertEqual(self.threads_of(OMP_NUM_THREADS="1")[0], ["1"] * 3, "torchrun alone sets it so")
 
     def test_words_reach_the_command_as_they_are(self):
         words = ["a b", "", "$HOME", "--plan", "--", "*", "é"]
@@ -366,7 +366,7 @@ class Exec(CommandTest):
         self.assertEqual(len(printed["sh"].splitlines()), printed["sh"].count("echo INJECTED"), "sh may be dash")
 
     def test_dry_run_has_no_line_of_the_plans_own(self):
-        """A plan may come from somebody else, and people paste what --dry-run prints into a shell."""
+        """A plan may come from another user, and people paste what --dry-run prints into a shell."""
         self.plan["ranks"][0]["gpu"] = {"pci": "\u001b[2J\u202e\necho INJECTED", "cpus": self.home["cpus"]}
         (self.folder / "plan.json").write_text(json.dumps(self.plan))
         result = self.run_exec("true", options=["--dry-run"])

@@ -1,4 +1,4 @@
-"""GPUs from one end to the other: probe, plan, check, and what nobody can know."""
+"""GPUs from one end to the other: probe, plan, check, and what they cannot know."""
 
 import json
 import os

@@ -56,7 +56,7 @@ class Mutation(CommandTest):
         self.try_all(put, *commands, page=page)
 
     def try_variables(self, variables: dict[str, str]):
-        """Runs commands under a launcher that sets these variables, one of which is mutated."""
+        """Runs commands under a launcher that sets these variables, with one of them mutated."""
         self.make_plan("--ranks", "1")
         self.try_all(lambda chance: mutated_variables(variables, chance), ("probe",), ("plan", "-q", "-o", "-"),
                      ("exec", "--dry-run", "--", "true"))

@@ -24,7 +24,7 @@ class NodeFacts(CommandTest):
 
 
 class Isolated(NodeFacts):
-    """Eight cores, of which the kernel isolates 5 (isolcpus) and 6-7 (nohz_full)."""
+    """Eight cores. The kernel isolates 5 (isolcpus) and 6-7 (nohz_full)."""
 
     def setUp(self):
         super().setUp()
@@ -111,7 +111,7 @@ class Isolated(NodeFacts):
 
 
 class NohzFull(NodeFacts):
-    """Eight cores of which the kernel lets only the boot CPU tick: nohz_full=1-7."""
+    """Eight cores. The kernel lets only the boot CPU tick: nohz_full=1-7."""
 
     def setUp(self):
         super().setUp()
@@ -167,7 +167,7 @@ class RanksOfAmd(CommandTest):
 
 
 class FastToday(NodeFacts):
-    """Eight cores of one make, of which the firmware gives 1, 4 and 6 a higher base clock (SST-BF)."""
+    """Eight cores of one make. The firmware gives 1, 4 and 6 a higher base clock (SST-BF)."""
 
     FAST = frozenset({1, 4, 6})
 

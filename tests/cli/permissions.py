@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import unittest
 
-NOBODY = 65534
+STRANGER = 65534
 MPOL_DEFAULT = 0
 
 
@@ -66,7 +66,7 @@ def need_memory_policies() -> None:
 def need_another_user(*words: str) -> None:
     """Skips the test unless a process of another user can be started, and may start this program."""
     try:
-        subprocess.run(words or ["true"], user=NOBODY, group=NOBODY, extra_groups=[], stdin=subprocess.DEVNULL,
+        subprocess.run(words or ["true"], user=STRANGER, group=STRANGER, extra_groups=[], stdin=subprocess.DEVNULL,
                        capture_output=True, check=True)
     except (OSError, subprocess.SubprocessError):
         raise unittest.SkipTest("no process of another user can be started here") from None

@@ -98,7 +98,7 @@ class Probe(CommandTest):
         self.assertNotIn("\ngone", text.stdout)
 
     def test_names_in_a_file_cannot_forge_a_line(self):
-        """A device or a node whose name ends a line, and goes on for thousands of characters."""
+        """A device or a node with a name that ends a line, and goes on for thousands of characters."""
         name = "a name&#10;Allowed     CPUs 0-999 FORGED" + 6000 * "x"
         for machine, before in (("mi250x.xml", 'pci_busid="0000:d1:00.0"'), ("persistent-memory.xml", 'subtype="NVM"')):
             xml = (SOURCE / "tests/machines" / machine).read_text()

@@ -210,7 +210,7 @@ class Record(zf_cli.CommandTest):
                     self.assert_nothing_recorded(self.finish(process), 128 + signum, f"status {status}")
 
     def measuring(self, output: str) -> subprocess.Popen:
-        """Returns a record whose job has ended, and that measures our step over 320 MB now."""
+        """Returns a record that has seen its job end, and measures our step over 320 MB now."""
         optimizer = self.folder / "job/torch/optim/optimizer.py"
         optimizer.write_text(optimizer.read_text().replace("return 1000", "return 10_000_000"))
         process = subprocess.Popen([BINARY, "record", "-o", output, "--", *self.job(30)], cwd=self.folder, text=True,

@@ -1,4 +1,4 @@
-"""zf-tune tune --report, and explain --report: which page is written when, and what it says of which machine."""
+"""zf-tune tune --report, and explain --report: which page is written when, and what it says of each machine."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""What the scripts that build say while somebody waits."""
+"""What the scripts that build say while the user waits."""
 
 import os
 import pathlib

@@ -37,7 +37,7 @@ class Streams(CommandTest):
                               **{"stdout": subprocess.DEVNULL} | streams).returncode
 
     def run_unheard(self, *arguments: str) -> set[int]:
-        """Returns the exit codes on a full disk, on a pipe that nobody reads, and without a stderr."""
+        """Returns the exit codes on a full disk, on a pipe without a reader, and without a stderr."""
         reader, writer = os.pipe()
         os.close(reader)
         with open("/dev/full", "w") as full, open(writer, "w") as broken:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from permissions import NOBODY
+from permissions import STRANGER
 from record_test import TORCH, TRAIN
 from zf_cli import BINARY, DONE, RUNTIME_ERROR, SOURCE, USAGE, CommandTest, clean_environment
 
@@ -171,7 +171,7 @@ class Targets(CommandTest):
         (self.folder / "precious").write_text("")
         link = self.place / "link"
         link.symlink_to("../precious")
-        os.lchown(link, NOBODY, NOBODY)
+        os.lchown(link, STRANGER, STRANGER)
         self.place.chmod(0o1777)
         for writer, words in WRITERS.items():
             with self.subTest(writer=writer):
@@ -187,7 +187,7 @@ class Targets(CommandTest):
                 taken = self.place / "name"
                 taken.write_text("")
                 os.chmod(taken, 0o666)
-                os.chown(taken, NOBODY, NOBODY)
+                os.chown(taken, STRANGER, STRANGER)
                 result = self.run_into(words, "place/name")
                 if "publish" in writer:
                     self.assert_refused(result, RUNTIME_ERROR, "others may write in it")
@@ -205,8 +205,8 @@ class Targets(CommandTest):
         for writer in ("tune -o", "plan -o", "export -o"):
             with self.subTest(writer=writer):
                 words = [str(word).replace("{}", "place/name") for word in WRITERS[writer]]
-                result = subprocess.run([BINARY, *words], cwd=self.folder, env=clean_environment(), user=NOBODY,
-                                        group=NOBODY, extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True,
+                result = subprocess.run([BINARY, *words], cwd=self.folder, env=clean_environment(), user=STRANGER,
+                                        group=STRANGER, extra_groups=[], stdin=subprocess.DEVNULL, capture_output=True,
                                         text=True, timeout=50, check=False)
                 self.assert_refused(result, USAGE, "only user 0 may replace it")
         self.assertEqual((self.place / "name").read_text(), "root's")

@@ -1,6 +1,6 @@
 """What each command prints fits a terminal of 80 and of 40 columns: nothing is cut, and no table falls to pieces.
 
-Messages, and what other programs read, are not broken: a terminal wraps them, and whoever copies one has all of it."""
+Messages, and what other programs read, are not broken: a terminal wraps them, and who copies one has all of it."""
 
 import json
 import pathlib

@@ -10,7 +10,7 @@ import unittest
 import zf_cli
 from zf_cli import DONE, RUNTIME_ERROR, STALE, USAGE
 
-# A job whose step takes longer the more CPUs it trains on, however many there are; unbound it is slow.
+# A job with a step that takes longer the more CPUs it trains on, however many there are; unbound it is slow.
 JOB = r"""
 cpus=$(nproc)
 [ -n "$ZF_PLAN" ] || cpus=1000

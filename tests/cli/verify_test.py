@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from permissions import NOBODY, need_another_user
+from permissions import STRANGER, need_another_user
 from zf_cli import (
     BINARY,
     DONE,
@@ -101,7 +101,7 @@ class Verify(CommandTest):
     def test_another_users_process_is_called_that(self):
         need_another_user(BINARY, "--version")
         trainer = self.start()
-        result = self.run_tune("verify", "--pid", trainer.pid, preexec_fn=lambda: os.setuid(NOBODY))
+        result = self.run_tune("verify", "--pid", trainer.pid, preexec_fn=lambda: os.setuid(STRANGER))
         self.assert_refused(result, RUNTIME_ERROR, f"/proc/{trainer.pid}/environ", "as root")
 
     def test_optimizer_is_verified_with_its_trainer(self):
@@ -174,7 +174,7 @@ class Verify(CommandTest):
         self.assert_refused(self.run_tune("verify"), USAGE,
                             "zf-tune verify: no job was named; give --pid PID or --job\n")
         self.assert_refused(self.run_tune("verify", "--pid", "1", "--job"), USAGE, "leave out one")
-        self.assert_refused(self.run_tune("verify", "--pid", "nobody"), USAGE, "nobody")
+        self.assert_refused(self.run_tune("verify", "--pid", "trainer"), USAGE, "trainer")
         self.assert_refused(self.run_tune("verify", "--pid", "2147483647"), USAGE, "2147483647")
         self.assert_refused(self.run_tune("verify", "--job", "plan.json"), RUNTIME_ERROR, "plan.json")
         trainer = self.start()
@@ -198,7 +198,7 @@ class Verify(CommandTest):
         return binding_line(home, {min(home)}, framework, self.plan["ranks"][0]["optimizer"]["mems"])
 
     def divided(self, *child: str, main: str = "", framework="unknown", code=STALE) -> list[dict]:
-        """The drift of a trainer whose main thread is on the training side, and of its child."""
+        """The drift of a trainer with its main thread on the training side, and of its child."""
         binding = self.binding(framework)
         trainer = self.start_divided(main or str(min(os.sched_getaffinity(0))), *child, ZF_RANK="0", ZF_BINDING=binding)
         return self.verify("--pid", trainer.pid, code=code)["drift"]

@@ -1,4 +1,4 @@
-"""zf-tune verify --watch: looks on while a job runs, and names each thread that somebody moves."""
+"""zf-tune verify --watch: looks on while a job runs, and names each thread that is moved."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a person reads fits the page: 80 columns where nobody knows better, the terminal where there is one."""
+"""What a person reads fits the page: a terminal's columns where there is one, else 80."""
 
 import subprocess
 import unittest

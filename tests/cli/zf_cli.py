@@ -83,7 +83,7 @@ def validate(plan: dict) -> None:
     jsonschema.validate(plan, json.loads((SOURCE / "configs/plan.schema.json").read_text()))
 
 
-# A process whose main thread goes to the CPUs of its first argument. With a name and more CPUs, it has a child
+# A process. Its main thread goes to the CPUs of its first argument. With a name and more CPUs, it has a child
 # called so, on these. Both end when their standard input does.
 DIVIDED = """
 import ctypes, os, subprocess, sys

@@ -23,7 +23,7 @@ class Bind(FrameworkTest):
                                          "ZF_CLAIMS": str(self.folder / "claims")} | keywords)
 
     def assert_bound(self, its: dict, home: set[int]):
-        """Every thread is at home, but for those that bind() says it has left."""
+        """Every thread is at home, except those that bind() says it has left."""
         self.assertEqual((its["bound"], set(its["cpus"]), its["errors"]), (True, home, []), its["text"])
         elsewhere = {thread: mask for thread, mask in self.masks(its["threads"]).items() if mask != home}
         self.assertEqual(elsewhere, {}, its["text"])

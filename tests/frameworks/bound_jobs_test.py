@@ -1,4 +1,4 @@
-"""Real jobs are watched while they train: nobody moves their threads, and nothing is said that is not so.
+"""Real jobs are watched while they train: their threads are not moved, and nothing is said that is not so.
 
 Seen in half an hour (2 CPUs, 2026-11-27): DeepSpeed's 10,641 steps, and 3,112 times two workers of a data loader that
 began and ended: no alarm. 3,601 looks at 9 and 10 threads took 2.4 and 2.9 s of CPU time, 0.15 % of one CPU."""

@@ -163,9 +163,9 @@ class DeepSpeed(FrameworkTest):
         self.assertGreaterEqual(min(said["differ"]), said["elements"] - said["elements"] % 16)
 
     def test_late_is_one_step_late(self):
-        """Seen: losses and weights equal those of DeepSpeed's own engine whose weights are published one step later by
-        hand, in every bit, although the optimizer is killed. After a load, stage 2 goes on as the job that saved, and
-        stage 3 says that it does not: its load publishes the newest weights."""
+        """Seen: losses and weights equal those of DeepSpeed's own engine, which publishes its weights one step later
+        by hand, in every bit, although the optimizer is killed. After a load, stage 2 goes on as the job that saved,
+        and stage 3 says that it does not: its load publishes the newest weights."""
         cases = [{"steps": 14, "kill_at": 5, "stage": 2, "dtype": "fp32"},
                  {"steps": 14, "kill_at": 5, "stage": 2, "dtype": "bf16", "clip": 0.1, "groups": 2},
                  {"steps": 14, "kill_at": 5, "stage": 3, "dtype": "bf16", "clip": 0.1, "groups": 2, "sub_groups": True}]
@@ -216,7 +216,7 @@ class DeepSpeed(FrameworkTest):
         self.assertEqual(killed["taken_back"], 0, "a step was taken back although nothing was wrong with it")
 
     def test_in_mode_exact_settings_give_the_same_bits(self):
-        """Seen: all 72 combinations, of which these are some. Spikes also come to steps that begin in backward. Costs
+        """Seen: all 72 combinations. These are some of them. Spikes also come to steps that begin in backward. Costs
         17 s."""
         exact = {"mode": "exact", "steps": 14, "clip": 0.1}
         cases = [exact | {"stage": 1, "dtype": "fp32", "groups": 2, "accumulation": 3, "kill_at": 7},
@@ -297,8 +297,8 @@ class DeepSpeed(FrameworkTest):
         self.compare_loads([case | {"loads": LOADS} for case in zero + zenflow])
 
     def test_checkpoints_go_in_all_directions(self):
-        """Seen: what resumes from a checkpoint computes the same losses, whoever saved it and whoever loads it. At some
-        steps the program gives the moments other memory."""
+        """Seen: what resumes from a checkpoint computes the same losses, whether DeepSpeed's own or ours saved it or
+        loads it. At some steps the program gives the moments other memory."""
         cases = [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 6, "clip": 0.5, "moves": ["moments"]}
                  for stage, dtype in ((1, "bf16"), (2, "fp32"), (3, "bf16"))]
         for said in self.train("zero_checkpoints", cases):
@@ -307,7 +307,7 @@ class DeepSpeed(FrameworkTest):
                     self.assertEqual(losses, said["resumed"]["own-own"], direction)
 
     def test_moments_in_bf16_train_and_are_read_and_saved_in_fp32(self):
-        """Seen: losses within 1 % of DeepSpeed's, whose optimizer loads the checkpoint, too; killed once; what resumes
+        """Seen: losses within 1 % of DeepSpeed's; its optimizer loads the checkpoint, too; killed once; what resumes
         has the same losses in every bit."""
         cases = [{"stage": stage, "dtype": dtype, "groups": 2, "steps": 12, "kill_at": 7}
                  for stage, dtype in ((1, "fp32"), (2, "bf16"), (3, "bf16"))]
@@ -369,7 +369,7 @@ class DeepSpeed(FrameworkTest):
             self.assertGreater(said["begun"], 0, "no step began in backward")
 
     def test_in_mode_exact_two_ranks_have_spikes_while_steps_begin_in_backward(self):
-        """The spikes come to a parameter of which one rank alone steps a part. Costs 20 s."""
+        """The spikes come to a parameter that one rank alone steps a part of. Costs 20 s."""
         self.compare_spikes_of_two_ranks([SPIKED | {"stage": 1, "dtype": "fp16"},
                                           SPIKED | {"stage": 2, "dtype": "bf16"}])
 

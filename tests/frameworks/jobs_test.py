@@ -1,4 +1,4 @@
-"""Real training jobs under zf-tune exec: none of them loses a CPU of its home that nobody else uses.
+"""Real training jobs under zf-tune exec: none of them loses a CPU of its home that no other job uses.
 
 What was seen: PyTorch 2.13.0 and DeepSpeed 0.19.8 on CPU, one rank with two CPUs."""
 
@@ -27,7 +27,7 @@ class Jobs(FrameworkTest):
         self.assert_has_all_of(self.home, self.under_exec(*job("torch_adamw"), plan="torch.json"))
 
     def test_zero_offload_keeps_its_whole_home(self):
-        """Seen: DeepSpeedCPUAdam steps on the OpenMP threads of the process, each of which may use both CPUs."""
+        """Seen: DeepSpeedCPUAdam steps on the OpenMP threads of the process, and each of them may use both CPUs."""
         self.make_plan("--ranks", "1", "--framework", "deepspeed-offload", name="offload.json")
         ended = self.under_exec(*job("deepspeed_job"), plan="offload.json")
         self.assertEqual(ended["inner"], "DeepSpeedCPUAdam")

@@ -1,8 +1,8 @@
-"""Ends a job with all its processes, when told to or when whoever started it is gone.
+"""Ends a job with all its processes, when told to or when the program that started it is gone.
 
-A job is stopped when it is not its turn. If the program that runs the turns is killed, nobody would continue or end it.
+A job is stopped when it is not its turn. If the program that runs the turns is killed, it would stay so for ever.
 So each job has a keeper, a process that waits for the end of its standard input: keeper.py MARK. All processes of a job
-have the mark in the environment that they were started with, also those whose parent has ended."""
+have the mark in the environment that they were started with, also those without a parent."""
 
 import contextlib
 import os

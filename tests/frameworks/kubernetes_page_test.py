@@ -1,6 +1,6 @@
 """What docs/kubernetes.md names is run: the command of its pod, here without a pod, and its example for Ray.
 
-Seen with PyTorch 2.13.0 and Ray 2.60.0, whose one node is this machine; not in Kubernetes."""
+Seen with PyTorch 2.13.0 and Ray 2.60.0 with this machine as its one node; not in Kubernetes."""
 
 import json
 import pathlib

@@ -1,6 +1,6 @@
 """Holds the forecasts of zf-tune fit against the host memory of real jobs. A benchmark, not a test.
 
-A job runs in a memory cgroup of its own, of which memory.stat is read every 10 ms: anon + shmem in cgroup v2, rss +
+A job runs in a memory cgroup of its own, and memory.stat is read every 10 ms: anon + shmem in cgroup v2, rss +
 shmem in v1. What a second run has at its highest, which stops before its model, is taken off. The peak of each phase
 is compared with the forecast of that phase, without the reserve.
 

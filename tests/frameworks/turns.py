@@ -58,7 +58,7 @@ def ratio_of(turns: list[float], reference: list[float]) -> float:
 
 
 def order_of_turns(names: list[str], passes: int) -> list[str]:
-    """Returns whose turn it is: all in the given order, all in the reverse order, and so on."""
+    """Returns the order of turns: all in the given order, all in the reverse order, and so on."""
     return [name for turn in range(passes) for name in (names if turn % 2 == 0 else reversed(names))]
 
 

@@ -1,4 +1,4 @@
-"""How far two steps are from each other, for whoever compares one with torch's."""
+"""How far two steps are from each other, for tests that compare one with torch's."""
 
 import torch
 

@@ -12,7 +12,7 @@ PACKAGE = SOURCE / "runtime/python/zf_runtime"
 MODULES = ("import json, os, sys, threading, zf_runtime; zf_runtime.bind; "
            "from zf_runtime.binding import memory, moved_threads")
 
-# What kubelet makes for a pod of two exclusive CPUs on each node, and the container inside, whose root it is.
+# What kubelet makes for a pod of two exclusive CPUs on each node, and the container inside, which has it as its root.
 POD = """
 echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
 pod=/sys/fs/cgroup/kubepods.slice/kubepods-pod0b5e.slice/cri-containerd-4711.scope

@@ -65,7 +65,7 @@ TEST(CoreShortage, TheOptionIsThatOfTheLauncherThatWasFound) {
   EXPECT_THAT(how_to_get_cpus({}, without(ExclusionReason::cgroup_cpuset, "/docker")),
               HasSubstr("docker --cpuset-cpus"));
   EXPECT_THAT(how_to_get_cpus({}, without(ExclusionReason::not_in_list)), HasSubstr("--allowed"));
-  EXPECT_EQ(how_to_get_cpus(kSlurm, Allowed()), "") << "nobody keeps any from it";
+  EXPECT_EQ(how_to_get_cpus(kSlurm, Allowed()), "") << "no mask keeps any from it";
 }
 
 TEST(CoreShortage, AQuotaIsThePodsLimitUnderKubernetes) {

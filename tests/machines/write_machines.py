@@ -148,7 +148,7 @@ class Writer:
 
 
 def mi250x(order):
-    """Returns a node whose i-th GPU in PCI order is near the L3 group order[i]."""
+    """Returns a node with its i-th GPU in PCI order near the L3 group order[i]."""
     buses = ["c1", "c6", "c9", "ce", "d1", "d6", "d9", "de"]
     devices = [Device(f"l3 {group}", f"0000:{bus}:00.0", "0380 [1002:7408]", f"rsmi{i}")
                for i, (bus, group) in enumerate(zip(buses, order))]

@@ -77,7 +77,7 @@ void add_run(const Trialed& trialed, int seed, Result& result, std::mutex& mutex
   result.widths.push_back(difference.half_width());
 }
 
-/// One combination of which the coverage is measured.
+/// One combination to measure the coverage of.
 struct Combination {
   Setting setting;
   Mode mode;

@@ -31,7 +31,7 @@ std::vector<Case> cases_in(const std::filesystem::path& folder);
 /// Returns that many cases from a generator: machines of 4 to 256 cores with all constants drawn at random.
 std::vector<Case> generated_cases(int count, std::uint64_t seed);
 
-/// Noise of which a visit's median can be an outlier, if it is taken of periods: a period is as long as the
+/// Noise that can make a visit's median an outlier, if it is taken of periods: a period is as long as the
 /// slower of its two sides.
 struct Tails {
   double rate = 0;
@@ -45,7 +45,7 @@ inline constexpr Tails kTails[] = {{0.2, 3, false}, {0.2, 3, true}, {0.1, 5, fal
 /// Returns the case with these outliers, and visits that differ by 0.5 %.
 Case with_tails(Case one, const Tails& tails);
 
-/// Returns a node of 2 x 48 cores with four ranks of a small model, whose training waits for its launches.
+/// Returns a node of 2 x 48 cores with four ranks of a small model. Its training waits for its launches.
 Case large_case();
 
 /// Returns Grace-Hopper with that many cores for one rank, and as much bandwidth per core.

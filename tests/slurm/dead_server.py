@@ -1,5 +1,5 @@
-"""A file system whose server does not answer, as an NFS server that is gone: whoever opens the folder waits, and not
-even SIGKILL ends the wait. It is over when this program ends.
+"""A file system with a server that does not answer, as NFS has if it is gone: a process that opens the folder waits,
+and not even SIGKILL ends the wait. It is over when this program ends.
 usage: dead_server.py DEVICE FOLDER      (DEVICE: a /dev/fuse)
 """
 

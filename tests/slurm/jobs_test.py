@@ -12,7 +12,7 @@ PRESENT = """
     present() {
       find /run/zf-tune
       find /sys/fs/cgroup/*/slurm_lab -type d -regex '.*/\\(uid\\|job\\|step\\|task\\)_[^/]*'
-      ps -e -o args= >/run/lab/processes  # in no pipeline, whose other processes would be seen while they start
+      ps -e -o args= >/run/lab/processes  # in no pipeline: its other processes would be seen while they start
       grep -v '^ps ' /run/lab/processes | sort
     }
     nothing_runs() { [[ -z $(pgrep 'slurmstepd|logger|timeout|zf-tune') ]]; }
@@ -161,7 +161,7 @@ class Jobs(SlurmTest):
             python3 {HOME}/dead_server.py /run/lab/fuse /etc/zf-tune/plans & server=$!
             until_true 10 grep -q ^dead-server /proc/mounts; kill -STOP "$log"
             jobs_in_a_row --force
-            ! nothing_runs || echo nobody waited for the server
+            ! nothing_runs || echo no process waited for the server
             kill -CONT "$log"; kill "$server"; wait "$server"; until_true 10 umount /etc/zf-tune/plans
             echo deadline=5 >>/etc/zf-tune/slurm.conf
             as_user {RANKS} sh -c 'echo "$ZF_PLAN"' | sort -u""", deadline="")

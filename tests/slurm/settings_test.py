@@ -209,7 +209,7 @@ class Settings(unittest.TestCase):
                 self.assertEqual(len(log), 1, log)
 
     def test_deadline_is_short_if_slurms_own_settings_cannot_be_read(self):
-        """A FIFO that nobody writes hangs as a dead file server does."""
+        """A FIFO without a writer hangs as a dead file server does."""
         with tempfile.TemporaryDirectory() as folder:
             os.mkfifo(f"{folder}/fifo")
             for conf, reason in (("fifo", "no answer within 0.3 s"), ("", "Is a directory"),

@@ -99,7 +99,7 @@ class Trouble(SlurmTest):
         self.assertEqual(said.count("ran as:\n"), 2, "no rank has a plan")
 
     def test_settings_on_a_dead_file_server(self):
-        """Whoever opens a file that is leased waits until the lease is given up, 45 s at most."""
+        """A process that opens a file that is leased waits until the lease is given up, 45 s at most."""
         self.assert_job_runs("""python3 -c "import fcntl, signal
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 f = open('/etc/zf-tune/slurm.conf', 'r+')

@@ -51,7 +51,7 @@ def states_of(optimizer) -> list:
 
 
 class WithMasters:
-    """torch.optim.AdamW over fp32 masters, of which 16-bit parameters are copies; a parameter that was written wins."""
+    """torch.optim.AdamW over fp32 masters, with 16-bit parameters as copies; a parameter that was written wins."""
 
     def __init__(self, params, lr=1e-2, optimizer=torch.optim.AdamW, **options):
         self.params = list(params)

@@ -61,7 +61,7 @@ class Case(unittest.TestCase):
         messages.say_once.cache_clear()
 
     def make(self, *arguments, **settings):
-        """Returns a DeepSpeedCPUAdam, whose operator is ours between install() and uninstall()."""
+        """Returns a DeepSpeedCPUAdam. Its operator is ours between install() and uninstall()."""
         with contextlib.redirect_stdout(sys.stderr):
             return DeepSpeedCPUAdam(*arguments, **settings)
 

@@ -151,7 +151,7 @@ class FirstSteps(unittest.TestCase):
 
 
 def sharded(local, placement=None):
-    """Returns a DTensor of which this only rank has all."""
+    """Returns a DTensor. This only rank has all of it."""
     from torch.distributed.tensor import DTensor, Shard
 
     return DTensor.from_local(local, MESH[0], [placement or Shard(0)], run_check=False)

@@ -31,7 +31,7 @@ def send_after(delay, thread):
 
 
 class Job:
-    """Parameters whose every step can be told from their value: with a constant gradient, and betas and eps of 0, each
+    """Parameters that tell each step by their value: with a constant gradient, and betas and eps of 0, each
     step takes LR off, exactly."""
 
     def __init__(self, sizes=(3, 5, 1000), dtype=torch.float32, **options):

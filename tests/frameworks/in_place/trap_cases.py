@@ -490,7 +490,7 @@ class Scaling(Case):
         self.same(program)
 
 
-class Likewise(Case):
+class SameAsTorch(Case):
     def test_closures_and_hooks(self):
         def program(optimizer_class):
             model, seen = make_model(), []
@@ -576,7 +576,7 @@ class Likewise(Case):
             self.copied(lambda both: pickle.loads(pickle.dumps(both)), dtype)
 
     def test_a_fork_steps_on_its_own(self):
-        """Costs 1 s. A child of a process whose threads have stepped."""
+        """Costs 1 s. A child of a process with threads that have stepped."""
         code = textwrap.dedent("""
             import os, torch, zf_runtime
             param = torch.nn.Parameter(torch.ones(1 << 20))

@@ -1,4 +1,4 @@
-"""Steps a vector whose length is no multiple of 16 with DeepSpeed's own operator and with the native optimizer, in
+"""Steps a vector of a length that is no multiple of 16 with DeepSpeed's own operator and with the native optimizer, in
 equal steps. Says {"elements": n, "differ": [indexes]}."""
 
 import deepspeed.ops.op_builder

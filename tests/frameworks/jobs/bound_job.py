@@ -1,5 +1,6 @@
-"""A job that binds itself and trains for --seconds: torch, AdamW, and data loaders whose workers begin and end; with
---deepspeed ZeRO-Offload. It looks who moved its threads, as an optimizer of ours does, and says its number of steps."""
+"""A job that binds itself and trains for --seconds: torch, AdamW, and data loaders with workers that begin and end;
+with --deepspeed ZeRO-Offload. It looks who moved its threads, as an optimizer of ours does, and says its number of
+steps."""
 
 import report
 

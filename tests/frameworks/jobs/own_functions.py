@@ -27,7 +27,7 @@ OPTIMIZER_PID = 4242
 
 
 class ImitatedProcess:
-    """Stands for psutil's process, of which only the mask is asked. The training process has the pid None."""
+    """Stands for psutil's process. Only its mask is asked. The training process has the pid None."""
 
     masks: ClassVar[dict] = {}
 

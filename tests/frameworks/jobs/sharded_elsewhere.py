@@ -1,4 +1,4 @@
-"""Shards layers by FSDP2 as for a GPU with CPUOffloadPolicy, of which there is none: the shards and what steps them are
+"""Shards layers by FSDP2 as for a GPU with CPUOffloadPolicy, where there is none: the shards and what steps them are
 real, and gathers and averages take the time of their copies, and no CPU."""
 
 import time

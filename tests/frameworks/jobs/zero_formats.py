@@ -1,9 +1,10 @@
 """Trains ZeRO-Offload with moments in bf16: `zf_runtime.deepspeed.install(state="bf16")`.
 
 Says per case {"case": {...}, "own": [losses of DeepSpeed's own], "ours": [...], "went_on": [losses after a checkpoint],
-"resumed": [those of an engine that loaded it], "by_own": [those of DeepSpeed's own, likewise], "types": of moments in
-the optimizer's state, as read by safe_get_full_optimizer_state() and in the checkpoint, "same": whether the last two
-are the first in every bit, "written": whether a moment that was written is there, "restarts": N}."""
+"resumed": [those of an engine that loaded it], "by_own": [those of DeepSpeed's own, which loaded it, too], "types": of
+moments in the optimizer's state, as read by safe_get_full_optimizer_state() and in the checkpoint, "same":
+whether the last two are the first in every bit, "written": whether a moment that was written is there, "restarts":
+N}."""
 
 import json
 import os

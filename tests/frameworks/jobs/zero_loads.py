@@ -46,7 +46,7 @@ def overlaps(case) -> bool:
 
 @contextlib.contextmanager
 def waiting_for_stopped(arena):
-    """Stops the optimizer process, idle as it is, until somebody waits for it, or until the end of the block. Yields a
+    """Stops the optimizer process, idle as it is, until it is waited for, or until the end of the block. Yields a
     list that has an entry for each wait."""
     arena.wait()
     worker, wait, waits = arena.runtime.stats().worker_pid, arena.runtime.wait, []
@@ -90,7 +90,7 @@ class Trainer:
 
     def load(self, folder: str, way: str) -> dict:
         """Trains, and loads while the last step is under way: the optimizer process is stopped from before that step
-        until somebody waits for it, or until the load has ended. Returns whether the load did, and what was raised."""
+        until it is waited for, or until the load has ended. Returns whether the load did, and what was raised."""
         self.train(STEPS - 1)
         arena = arena_of(self.engine)
         stopped = arena is not None and overlaps(self.case)

@@ -1,4 +1,4 @@
-"""Mode exact on a stand-in for a GPU is right, and whoever removes one of its waits is caught. Costs 25 s. Tests
+"""Mode exact on a stand-in for a GPU is right, and a wait that is removed is missed. Costs 25 s. Tests
 optim/overlap/gradients.py, optim/overlap/turn.py, optim/tensors/streams.py."""
 
 import os
@@ -56,7 +56,7 @@ REMOVED = {
         READS, "for place in done or ():", "for place in [*(done or ()), *some]:", "two streams"),
     "the copy waits for backward": (
         GRADIENTS, "                stream.wait(event)\n", "                pass\n", "plain"),
-    "whoever writes gradients waits for their copies": (
+    "a write of gradients waits for their copies": (
         GRADIENTS, "                self._devices[device].current().wait(stream.record())",
         "                pass", "plain"),
     "a second copy waits for the first": (
@@ -71,7 +71,7 @@ REMOVED = {
     "a copy waits for each stream that made gradients": (
         GRADIENTS, "[current.record()] if made is None else made[device]", "[current.record()]",
         "gradients of two streams"),
-    "a late step that nobody waits for waits for readers": (
+    "a late step that is not waited for waits for readers": (
         OPENED, "            self.overlap.publish()\n", "", "late, collected"),
     "memory stays until the sender has read it": (
         OPENED, "            share.event.synchronize()  # a GPU reads the arena until then\n",

@@ -1,8 +1,8 @@
 """A stand-in for a GPU, for tests: tensors lie on the CPU, and streams do as late as possible what they are given.
 
 - A copy's destination is NaN when the copy is issued, and has the data when its event is reached.
-- Whoever touches memory without a wait for the last one who wrote it, or writes it without a wait for all who read it,
-  raises Race. Every stream, and the host, knows how far it has seen each other stream: by the events that it waited
+- A stream that touches memory without a wait for the last that wrote it, or writes it without a wait for all that read
+  it, raises Race. Every stream, and the host, knows how far it has seen each other stream: by the events that it waited
   for, as in a race detector of threads.
 - A source that has been freed, or has changed, when the copy is done raises Race, too.
 

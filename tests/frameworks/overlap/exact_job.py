@@ -89,7 +89,7 @@ def watch(optimizer, double, submitting, waits):
 
     def waiting(ticket=0, timeout=None):
         wait(ticket, timeout)
-        time.sleep(0.01)  # whoever does not wait for this goes on before it
+        time.sleep(0.01)  # what does not wait for this goes on before it
         waits.append(ticket)
 
     optimizer.runtime.submit, optimizer.runtime.wait = reading, waiting
@@ -110,7 +110,7 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
           backward_ends=lambda optimizer: None, has_two_streams=False, ends=lambda optimizer: optimizer.synchronize()):
     """Returns losses, parameters and moments, and the last norm.
 
-    is_stopped: the optimizer process stands still as each forward begins, so that whoever does not wait finds old
+    is_stopped: the optimizer process stands still as each forward begins, so that a read without a wait finds old
     values. dropped_at: in this step the gradients of a first backward are dropped. has_two_streams: backward computes
     the gradients of weights and of biases on two. ends: what comes after the last step."""
     model, double = make_model(), Double()
@@ -126,7 +126,7 @@ def train(overlap, micro_batches=1, is_stopped=False, clip=None, dropped_at=-1, 
         param.register_post_accumulate_grad_hook(arrived)  # before the optimizer's
     with unittest.mock.patch.object(opened, "device_of", lambda device: double), \
             unittest.mock.patch("zf_runtime.optim.adam._has_gpu", lambda params: True):
-        optimizer = zf_runtime.AdamW([*model.parameters(), torch.nn.Parameter(torch.ones(2))],  # nobody reads the last
+        optimizer = zf_runtime.AdamW([*model.parameters(), torch.nn.Parameter(torch.ones(2))],  # the last is not read
                                      lr=1e-2, overlap=overlap, clip_grad_norm=clip)
     params = list(model.parameters())
     pauses, waits, watched = [], [], None
@@ -199,7 +199,7 @@ def drop(params):
 
 
 def collect(optimizer):
-    """Does what happens to an optimizer that nobody has closed, after one more forward."""
+    """Does what happens to an optimizer that was not closed, after one more forward."""
     for double in optimizer._engine._devices.values():
         double.reads(*(place.param for place in optimizer._engine.opened.arena.places if place.is_shown))
     optimizer._engine._finalizer()
@@ -219,7 +219,7 @@ def step_again(optimizer):
 
 
 def average_unseen(optimizer):
-    """Stands in for DDP that averages gradients of parameters that nobody has waited for."""
+    """Stands in for DDP that averages gradients of parameters that were not waited for."""
     if optimizer.overlap == "exact":
         optimizer._engine._reduced(params_of(optimizer), [torch.ones_like(param) for param in params_of(optimizer)])
     optimizer.synchronize()

@@ -1,4 +1,4 @@
-"""In mode exact whoever reads parameters between step() and forward finds those of overlap="off", bit for bit. Costs
+"""In mode exact a read of parameters between step() and forward finds those of overlap="off", bit for bit. Costs
 5 s."""
 
 import copy
@@ -46,7 +46,7 @@ class Read(Case):
         def saved(model, _):
             file = io.BytesIO()
             torch.save(model, file)
-            self.assertNotIn(b"zf_runtime", file.getvalue())  # whoever loads it need not have it
+            self.assertNotIn(b"zf_runtime", file.getvalue())  # the program that loads it need not have it
             file.seek(0)
             return values_of(torch.load(file, weights_only=False))
 

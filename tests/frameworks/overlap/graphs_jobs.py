@@ -22,7 +22,7 @@ def gradients(c):
 
 
 def keeping(build):
-    """Returns a loss whose graph stands by itself, and that keeps what build(model, inputs) makes before step()."""
+    """Returns a loss with a graph of its own, and that keeps what build(model, inputs) makes before step()."""
     def loss_of(model, step):
         inputs, targets = batch(step)
         loss = MSE(model(inputs), targets)
@@ -117,7 +117,7 @@ GRAPHS = {
     "a part of a graph": job(lambda model, inputs: inputs * model.scale + model.shift,
                              lambda c, kept: c.model.last(kept).sum().backward()),
     "gradients": job(old_loss, lambda c, kept: torch.autograd.grad(kept, [c.model.scale, c.model.shift])),
-    "gradients that nobody needs": job(old_loss, lambda c, kept: [
+    "gradients that are not needed": job(old_loss, lambda c, kept: [
         each for each in torch.autograd.grad(kept, c.kept, allow_unused=True) if each is not None]),
     "a penalty": job(penalty, backward), "vjp": job(vjp, lambda c, kept: kept(torch.ones(10))),
     "a graph with a new one": job(old_loss, mixed), "over two steps": job(old_loss, twice),

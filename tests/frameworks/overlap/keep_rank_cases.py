@@ -157,7 +157,7 @@ class Restarted(unittest.TestCase):
         ways = [("fsdp", "exact"), ("ddp", "exact"), ("ddp", "off")]
         for way in ways if KILLS > 1 else ways[:1]:
             wanted, begins = self.run_job(*way)
-            self.assertEqual(begins, ["0", "0"], "torchrun has started ranks again that nobody has killed")
+            self.assertEqual(begins, ["0", "0"], "torchrun has started ranks again that were not killed")
             for _ in range(KILLS):
                 dies = f"{random.randrange(2)}:{random.uniform(0, 0.1):.4f}"
                 with self.subTest(way=way, dies=dies):

@@ -202,7 +202,7 @@ class Compiled(exact.Case):
                     loss = loss_of(model, step)
                     loss.backward()
                     pid = optimizer.runtime.stats().worker_pid if optimizer.overlap == "exact" else None
-                    if pid and step == 4:  # whoever reads without a wait finds the old values
+                    if pid and step == 4:  # a read without a wait finds the old values
                         os.kill(pid, signal.SIGSTOP)
                         threading.Timer(0.05, os.kill, (pid, signal.SIGCONT)).start()
                     optimizer.step()

@@ -98,7 +98,7 @@ class OneStep(case.AdamWTest):
         self.assert_bits(dict(model.state_dict()), dict(wanted))
 
     def test_the_first_step_has_seen_no_forward_before_it(self):
-        """A model whose forward came before its optimizer was made: mode exact waits in step()."""
+        """A model with a forward before its optimizer was made: mode exact waits in step()."""
         model, whole = make_model(), make_model()
         model(torch.ones(1, 10)).sum().backward()
         whole(torch.ones(1, 10)).sum().backward()

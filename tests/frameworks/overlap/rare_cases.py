@@ -86,7 +86,7 @@ class Rare(Case):
                 self.assertTrue(torch.equal(mine, theirs))
 
     def test_a_norm_that_is_asked_for_now_and_then(self):
-        """Nobody has written gradients, so nobody is told that they were."""
+        """The program has not written gradients, so it is not told that it has."""
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*the plan is for mode")
         warnings.filterwarnings("ignore", message=".*with parameters on the CPU")

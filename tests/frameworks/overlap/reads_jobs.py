@@ -575,7 +575,7 @@ def recurrent(kind, **more):
                last=linear(16 * (2 if more else 1), 7))
 
 
-#: Models and losses whose forward reads parameters in other ways than by a call of their module.
+#: Models and losses that read parameters in forward in other ways than by a call of their module.
 FORWARDS = {
     "codes": (own(codes, encoder=linear(10, 6), codes=lambda: nn.Embedding(9, 6), decoder=linear(6, 7)), loss_of),
     "a parent that reads first": (own(parent_first, first=linear(10, 10), last=linear(10, 7)), loss_of),

@@ -30,7 +30,7 @@ def begun(optimizer):
 
 
 def rare(net, step):
-    """Returns losses of which each fourth is much larger."""
+    """Returns losses. Each fourth is much larger."""
     return [loss_of(net, step) * (100 if step % 4 == 3 else 1)]
 
 

@@ -8,7 +8,7 @@ import support
 
 from bound_process import CPUS, BoundProcess, binding_line, cpu_list
 
-# 16 threads with the process's mask, and one that somebody has pinned.
+# 16 threads with the process's mask, and one that is pinned.
 WITH_THREADS = """
 hold, pinned = threading.Event(), threading.Event()
 for _ in range(16):

@@ -68,7 +68,7 @@ say(steps(1, 20))
         pins = f"os.sched_setaffinity(0, [{CPUS[0]}]); start({CPUS[1:]}); say(steps(1, 20))"
         under_exec = {"ZF_RANK": "0", "ZF_BINDING": binding_line(CPUS)}
         said, = self.looks(pins, **under_exec)
-        self.assertEqual(said, [[True, "the main thread", None, CPUS[:1]]], "of the other nobody knows where it was")
+        self.assertEqual(said, [[True, "the main thread", None, CPUS[:1]]], "where the other was is not known")
         # The command itself may have done it, such as taskset.
         self.assertRegex(self.stderr, r"\(the main thread\) may run on CPU \d+; its home is CPUs \S+\. `zf-tune ")
         said, = self.looks(pins, OMP_PROC_BIND="true", **under_exec)
@@ -182,7 +182,7 @@ say(steps(1, 20))
 
 
 class Rule(unittest.TestCase):
-    """On values: a home of CPUs 0-7, of which training has 0-3 while our runtime is open."""
+    """On values: a home of CPUs 0-7. Training has 0-3 of them while our runtime is open."""
 
     def moved(self, before: dict, *now: Thread, framework="unknown") -> list:
         home = parse_home(binding_line(range(8), framework=framework, training=range(4)))

@@ -24,7 +24,7 @@ class Reference(ReferenceGroup):
     powers = (F(1), F(1))
 
     def next(self, gradient, grad_scale):
-        """Takes a step, each factor of which is computed in fp32."""
+        """Takes a step, with each factor computed in fp32."""
         products = [power * F(beta) for power, beta in zip(self.powers, BETAS)]
         self.powers = products if self.anew is None else [F(numpy.float64(F(beta)) ** self.anew) for beta in BETAS]
         (beta1, beta2), rate = map(F, BETAS), F(LR)

@@ -90,7 +90,7 @@ class Interrupted(unittest.TestCase):
                     self.assertEqual(job.counts, [count + 1 for count in counts])
 
     def test_another_thread_that_waits_while_a_step_is_handed_over(self):
-        """Whoever waits after that still waits for the step: the process stands still until then."""
+        """A wait after that still waits for the step: the process stands still until then."""
         for mode in ("exact", "late"):
             job = make_job(self, mode)
             process = job.arena.runtime.stats().worker_pid

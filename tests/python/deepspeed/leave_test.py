@@ -1,5 +1,5 @@
-"""Stage 3 in mode exact: a fork gives no alarm where no step is under way, and an engine whose process stands still can
-be destroyed. Costs 4 s. Tests deepspeed/exact_stage_3.py."""
+"""Stage 3 in mode exact: a fork gives no alarm where no step is under way, and an engine with a process that stands
+still can be destroyed. Costs 4 s. Tests deepspeed/exact_stage_3.py."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Tests where the package finds the library when nobody names it, and its error when it does not find it. Tests
+"""Tests where the package finds the library when no variable names it, and its error when it does not find it. Tests
 native/library.py."""
 
 import _ctypes

@@ -251,7 +251,7 @@ class Dying(unittest.TestCase):
 
 
 def _has_ended(pid: int) -> bool:
-    """Returns whether the process has ended, also if nobody has reaped it."""
+    """Returns whether the process has ended, also if it was not reaped."""
     try:
         return "Z (" in pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,5 +1,4 @@
-"""An optimizer waits for the others whose steps write its parameters, and for no others. Tests
-optim/tensors/others.py."""
+"""An optimizer waits for the others that write its parameters, and for no others. Tests optim/tensors/others.py."""
 
 import unittest
 import weakref

@@ -53,7 +53,7 @@ class Updates(unittest.TestCase):
             clock.step(5, params=600)
             clock.step(7, params=400)
         first, second, third = clock.timeline.updates()
-        self.assertTrue(first.disturbed)  # nobody saw it begin
+        self.assertTrue(first.disturbed)  # its begin was not seen
         for update in (second, third):
             self.assertEqual((update.period_ns, update.step_ns, update.params), (42 * MS, 12 * MS, 1000))
             self.assertEqual((update.backwards, update.forward_ns, update.backward_ns), (1, 10 * MS, 20 * MS))

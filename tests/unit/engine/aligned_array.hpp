@@ -1,4 +1,4 @@
-// A vector whose data begins on a 64-byte boundary, as the kernels need, and a comparison of its bits.
+// A vector with data that begins on a 64-byte boundary, as the kernels need, and a comparison of its bits.
 #pragma once
 
 #include <cstddef>

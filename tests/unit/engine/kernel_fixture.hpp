@@ -100,7 +100,7 @@ inline std::vector<KernelVariant> all_variants() {
   return variants;
 }
 
-/// Returns the variants whose copy is the truth.
+/// Returns the variants that have their truth in the copy.
 inline std::vector<KernelVariant> truth_variants() {
   std::vector<KernelVariant> variants;
   for (KernelVariant variant : all_variants()) {
@@ -111,7 +111,7 @@ inline std::vector<KernelVariant> truth_variants() {
   return variants;
 }
 
-/// Returns the variants of a format, and those whose copy is the truth if `truth` is set.
+/// Returns the variants of a format: those of truth_variants() if `truth` is set.
 inline std::vector<KernelVariant> variants_of(StateFormat format, bool truth = false) {
   std::vector<KernelVariant> variants;
   for (KernelVariant variant : truth ? truth_variants() : all_variants()) {
@@ -126,7 +126,7 @@ inline std::vector<KernelVariant> variants_of(StateFormat format, bool truth = f
 inline constexpr StateFormat kNarrowFormats[] = {StateFormat::bf16, StateFormat::split,
                                                  StateFormat::bf16_split};
 
-/// Fills the arrays of a format from p, m and v, whose moments are rounded to nearest.
+/// Fills the arrays of a format from p, m and v, and rounds moments to nearest.
 inline void to_format(TestState& state, StateFormat format) {
   if (has_bf16_moments(format)) {
     state.m16.clear();
@@ -190,8 +190,8 @@ inline void write_copy(TestState& state, const KernelVariant& variant, unsigned 
   }
 }
 
-/// Writes anything into some elements of the arrays of a format, as somebody who writes parameters does, and
-/// as a wrong file may do.
+/// Writes anything into some elements of the arrays of a format, as a program that writes parameters does,
+/// and as a wrong file may do.
 inline void write_halves(TestState& state, StateFormat format, unsigned seed) {
   std::mt19937 random(seed);
   const unsigned kSpecial[] = {0x0000U, 0x8000U, 0x7f80U, 0xff80U, 0x7f81U, 0xffffU, 0x0001U, 0x7f7fU};

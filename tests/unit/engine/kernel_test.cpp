@@ -27,7 +27,7 @@ TestState stepped_by_threads(TestState state, Isa isa, const KernelVariant& vari
   return state;
 }
 
-/// Returns the instruction sets whose lanes are compared with the scalar one.
+/// Returns the instruction sets with lanes that are compared with the scalar one.
 std::vector<Isa> vector_isas() {
   std::vector<Isa> isas = supported_isas();
   isas.erase(isas.begin());

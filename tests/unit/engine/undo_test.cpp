@@ -1,4 +1,4 @@
-// Tests that a slice whose vectors are stored in part is restored and finished, whatever part that is.
+// Tests that a slice with only a part of its vectors stored is restored and finished, whatever part that is.
 #include "engine/undo.hpp"
 
 #include <gtest/gtest.h>

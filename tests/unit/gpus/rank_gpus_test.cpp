@@ -84,7 +84,8 @@ TEST(RankCount, OneSlurmTaskOnANodeOfGpusIsALauncher) {
     EXPECT_EQ(alone.source, "SLURM_NTASKS_PER_NODE");
   }
   EXPECT_EQ(count({{"SLURM_NTASKS_PER_NODE", "2"}}).count, 2) << "as many as the user asked for";
-  EXPECT_EQ(count({{"FLUX_JOB_SIZE", "1"}, {"FLUX_JOB_NNODES", "1"}}).count, 4) << "a task of Flux likewise";
+  EXPECT_EQ(count({{"FLUX_JOB_SIZE", "1"}, {"FLUX_JOB_NNODES", "1"}}).count, 4)
+      << "the same for a task of Flux";
   EXPECT_EQ(count({{"LOCAL_WORLD_SIZE", "1"}}).count, 1) << "torchrun counts ranks, not launchers";
   EXPECT_EQ(rank_count_note(count({})), "4 ranks (4 GPUs; --ranks changes it)");
   EXPECT_EQ(rank_count_note(rank_count_of(3, {}, topology)), "");
@@ -174,7 +175,8 @@ TEST(RankGpus, AListOfOneTaskSaysNothingOfTheOthers) {
       of({{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "0,1"}}, 2);
   EXPECT_THAT(buses(numbered_anew), ElementsAre("-", "-")) << "the step's first GPU, or this task's";
   const RankGpus step = of({{"SLURM_LOCALID", "1"}, {"SLURM_STEP_GPUS", "2,3"}}, 3);
-  EXPECT_THAT(buses(step), ElementsAre("-", "-", "-")) << "the step's list is everybody's, and too short";
+  EXPECT_THAT(buses(step), ElementsAre("-", "-", "-"))
+      << "the step's list is that of all ranks, and too short";
 }
 
 TEST(RankGpus, MoreRanksThanGpusHaveNone) {
@@ -240,7 +242,7 @@ TEST(RankGpus, AMovedPlanTakesTheStepsGpusElseItsOwn) {
   EXPECT_THAT(buses(moved_gpus(step, numbered_by_minor(), plan, 2)), ElementsAre("81", "c1")) << "by minor";
 }
 
-/// Returns a plan whose ranks have GPUs at these buses; "": none.
+/// Returns a plan of ranks that have GPUs at these buses; "": none.
 Plan plan_with_gpus(const std::vector<std::string>& at) {
   Plan plan;
   for (const std::string& bus : at) {
@@ -396,7 +398,7 @@ void add_kfd_node(Tree& tree, int node, int simds, int location, std::uint64_t u
                         simds == 0 ? 64 : 0, simds, location, unique_id));
 }
 
-/// Returns four GPUs whose UUIDs no driver has told yet.
+/// Returns four GPUs. No driver has told their UUIDs yet.
 Topology four_gpus_of_amd() {
   Topology topology = four_gpus();
   for (Gpu& gpu : topology.gpus) {
@@ -461,7 +463,7 @@ TEST(AmdDriver, GpusThatTheJobsCgroupHidesAreNotGivenToRanks) {
   add_kfd_node(tree, 3, 304, 0x8100, 8);
   add_kfd_node(tree, 4, 304, 0x3b00, 9);
   Topology topology = four_gpus_of_amd();
-  topology.gpus[3].vendor_id = 0x1da3;  // a Gaudi, of which AMD's driver knows nothing
+  topology.gpus[3].vendor_id = 0x1da3;  // a Gaudi, which AMD's driver does not know
   EXPECT_EQ(read_amd_driver(tree.sysroot(), topology.gpus, kReadDeadline), "");
   EXPECT_FALSE(topology.gpus[0].usable);
   EXPECT_TRUE(topology.gpus[3].usable);

@@ -27,7 +27,7 @@ Topology node_of_eight_gpus() {
   return topology;
 }
 
-/// Returns a plan whose ranks have these GPUs.
+/// Returns a plan of ranks that have these GPUs.
 PlannedGpus planned(const std::vector<int>& gpus) {
   PlannedGpus ranks;
   for (const int gpu : gpus) {

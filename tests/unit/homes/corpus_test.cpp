@@ -49,8 +49,8 @@ void expect_partition(const CorpusCase& c, const std::vector<Home>& homes) {
   EXPECT_LE(most - least, 2U) << "balanced";
 }
 
-/// Checks that each rank has its fair share of the CPUs near its GPU: of what the ranks whose GPUs are near
-/// these CPUs too can divide. Skips cases in which a GPU has no allowed CPU near it, because that rank
+/// Checks that each rank has its fair share of the CPUs near its GPU: of what the ranks with GPUs near these
+/// CPUs can divide. Skips cases in which a GPU has no allowed CPU near it, because that rank
 /// competes for other CPUs. Returns how many ranks were checked.
 int expect_near_gpus(const CorpusCase& c, const std::vector<Home>& homes) {
   std::size_t total = 0;

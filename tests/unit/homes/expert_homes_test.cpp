@@ -1,4 +1,4 @@
-// The homes that an expert would sign, for machines whose layout is not the usual one. Each list of CPUs was
+// The homes that an expert would sign, for machines with an unusual layout. Each list of CPUs was
 // written down by hand, with the reason; no code made it. Each machine is also mirrored and renumbered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

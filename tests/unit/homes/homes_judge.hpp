@@ -1,5 +1,5 @@
 // The best of all divisions of a small machine. The judge shares no code with homes_of(): it counts how many
-// cores of which zone of the machine a rank gets, in every way there is.
+// cores of each zone of the machine a rank gets, in every way there is.
 #pragma once
 
 #include <algorithm>

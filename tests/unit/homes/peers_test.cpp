@@ -80,7 +80,7 @@ std::string lost_point(const Costs& ours, const Costs& peers) {
   return "";
 }
 
-/// Returns a line for each rank whose home is another one with this peer.
+/// Returns a line for each rank that has another home with this peer.
 std::string print_both(const std::vector<CpuSet>& ours, const std::vector<CpuSet>& peers,
                        const std::string& peer) {
   std::string text;
@@ -110,8 +110,8 @@ struct Tally {
 };
 
 /// Compares the homes of one job with the peer's. A division in which ranks share cores is no contender. Nor
-/// is one whose homes differ by more than two cores, if its smallest home is smaller than ours: all ranks
-/// wait for that one (docs/homes.md).
+/// is one with homes that differ by more than two cores, if its smallest home is smaller than ours: all
+/// ranks wait for that one (docs/homes.md).
 void judge(const CorpusCase& c, const std::vector<CpuSet>& peers, Tally& tally) {
   std::vector<CpuSet> ours;
   for (const Home& home : rank_homes(c.machine, c.gpus).homes) ours.push_back(home.cpus());

@@ -62,8 +62,8 @@ inline void mix_kinds(Topology& topology, Dice& dice) {
   }
 }
 
-/// Returns a machine of which 1 to `most_cores` cores are allowed, up to four ranks, and GPUs that are known
-/// for none of them, some, or all.
+/// Returns a machine with 1 to `most_cores` allowed cores, up to four ranks, and GPUs that are known for none
+/// of them, some, or all.
 inline SearchCase small_case(unsigned seed, int most_cores) {
   Dice dice(seed);
   SearchCase c;

@@ -22,7 +22,7 @@ struct Simulated {
   CpuSet cpus;
 };
 
-/// A job whose threads the test starts, moves and ends.
+/// A job. The test starts, moves and ends its threads.
 class Job {
  public:
   ThreadSource source() {

@@ -22,7 +22,7 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-/// Returns a process whose first thread is the main one.
+/// Returns a process. Its first thread is the main one.
 JobProcess process_of(Side side, int rank, const std::vector<const char*>& threads, int pid = 100,
                       int parent = 1) {
   JobProcess member;
@@ -106,7 +106,7 @@ TEST(Verify, AMainThreadThatIsNarrowerThanItsHomeIsNamedAlsoWhereOpenmpsThreadsA
               ElementsAre(HasSubstr("has its main thread on 1 only, not on 0-3")));
   EXPECT_THAT(said(bound(Framework::torch), {trainer({"0-3", "4-7"})}),
               ElementsAre(HasSubstr("has its main thread on 0-3 only, not on 0-7")))
-      << "not narrowed by our runtime, of which no optimizer runs";
+      << "not narrowed by our runtime, as no optimizer of it runs";
   spread.openmp = {"OMP_PROC_BIND=close"};
   EXPECT_THAT(said(bound(Framework::torch), {spread}),
               ElementsAre(HasSubstr("OpenMP binds it by OMP_PROC_BIND=close")));

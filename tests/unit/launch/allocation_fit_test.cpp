@@ -42,8 +42,7 @@ TEST(AllocationFit, CpusThatTheKernelIsolatesAreTakenAwayByNobodysMask) {
   EXPECT_EQ(fit("0-11", 2, "0-15", "12-15"), AllocationFit::new_homes) << "init's mask lacks them";
   EXPECT_EQ(fit("0-11", 4, "0-15", "12-15"), AllocationFit::new_homes);
   EXPECT_EQ(fit("0-10", 2, "0-15", "12-15"), AllocationFit::ambiguous) << "CPU 11 is not isolated";
-  EXPECT_EQ(fit("0-13", 2, "0-13", "12-15"), AllocationFit::new_homes)
-      << "somebody gave two of them to the job";
+  EXPECT_EQ(fit("0-13", 2, "0-13", "12-15"), AllocationFit::new_homes) << "the job was given two of them";
 }
 
 TEST(AllocationFit, OtherRanksNeedOtherHomes) {

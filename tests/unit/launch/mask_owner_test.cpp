@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kSlurmCount = "SLURM_STEP_TASKS_PER_NODE";
 
-/// Returns whose CPUs a rank sees that has 0-3 of the job's CPUs `of_job`, by sees_cpus_of_slurm_job().
+/// Returns, by sees_cpus_of_slurm_job(), which CPUs a rank sees that has 0-3 of the job's CPUs `of_job`.
 bool of_job(std::map<std::string, std::string> variables, const std::string& rank, const std::string& count,
             const char* of_job = "0-15") {
   return sees_cpus_of_slurm_job(Environment(std::move(variables)), rank, count, parse_cpu_list("0-3", "test"),

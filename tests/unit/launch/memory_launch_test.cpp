@@ -19,7 +19,7 @@ using testing::Not;
 
 ThreadPolicy policy(GivenPolicy kind, const char* nodes) { return {kind, parse_node_list(nodes, "test")}; }
 
-/// Returns the launch of a rank of two_ranks(), of which rank 0 prefers node 0 and rank 1 node 1.
+/// Returns the launch of a rank of two_ranks(). Rank 0 prefers node 0, and rank 1 node 1.
 Launch settled(int rank, std::optional<MemoryChoice> choice, const std::optional<ThreadPolicy>& given) {
   Launch launch = planned_launch({two_ranks().ranks[static_cast<std::size_t>(rank)], Framework::torch},
                                  {rank, "--rank"}, "/plans/plan.json", allowed("0-15"), Environment());

@@ -43,7 +43,7 @@ TEST(SlurmMasks, AreARanksOwnOnlyWhereAllAre) {
   };
   EXPECT_TRUE(own({set("0-3"), set("4-7")}, 1, "4-7"));
   EXPECT_TRUE(own({set("0-3"), set("4-9")}, 1, "4-7")) << "the job has no more";
-  EXPECT_FALSE(own({set("0-3"), set("4-7")}, 0, "0-7")) << "nobody obeys them";
+  EXPECT_FALSE(own({set("0-3"), set("4-7")}, 0, "0-7")) << "no rank obeys them";
   EXPECT_FALSE(own({set("0-3"), set("4-7")}, 1, "4-5")) << "narrowed once more";
   EXPECT_TRUE(own({set("0-3"), set("3-7")}, 1, "3-7")) << "one CPU of both";
   EXPECT_TRUE(own({set("0-3"), set("0-3")}, 1, "0-3"));

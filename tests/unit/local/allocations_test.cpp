@@ -13,7 +13,7 @@ namespace {
 std::atomic<std::size_t> g_allocations = 0;
 }
 
-#ifndef ZF_SANITIZED  // whose own operators check more
+#ifndef ZF_SANITIZED  // a sanitizer's own operators check more
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* const memory = std::malloc(bytes)) return memory;

@@ -100,7 +100,7 @@ Topology without_speeds(const Tree& tree) {
   return read_machine(source).topology;
 }
 
-/// Adds the highest clock of each core, which nobody has limited.
+/// Adds the highest clock of each core, without a limit.
 void add_highest_clocks(Tree& tree, const std::vector<int>& khz,
                         const std::array<int, 8>& numbers = kNumberings[0]) {
   add_figures(tree, "cpufreq/cpuinfo_max_freq", khz, numbers);

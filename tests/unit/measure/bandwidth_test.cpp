@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Returns a plan whose chosen split reached 100 GB/s, with a roofline of 125 GB/s: two ranks of 2^20
+/// Returns a plan. Its chosen split reached 100 GB/s, with a roofline of 125 GB/s: two ranks of 2^20
 /// parameters.
 Plan measured_plan() {
   Plan plan = make_plan();

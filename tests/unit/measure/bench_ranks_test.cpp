@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Returns a row of two ranks whose step moves 28 GB/s, and whose roofline loop moves 56 GB/s.
+/// Returns a row of two ranks. Their step moves 28 GB/s, and their roofline loop 56 GB/s.
 Bench measured() {
   BenchRow row;
   row.ranks = 2;

@@ -19,7 +19,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Returns samples whose roofline loops take these times, beside steps of 1 ms.
+/// Returns samples with roofline loops that take these times, beside steps of 1 ms.
 std::vector<SplitSample> pairs_of(const std::vector<Nanoseconds>& rooflines_ns) {
   std::vector<SplitSample> samples;
   for (const Nanoseconds roofline_ns : rooflines_ns) {
@@ -31,7 +31,7 @@ std::vector<SplitSample> pairs_of(const std::vector<Nanoseconds>& rooflines_ns) 
   return samples;
 }
 
-/// Returns a bench of one thread and of two, of which only the second is disturbed.
+/// Returns a bench of one thread and of two. Only the second is disturbed.
 Bench half_disturbed() {
   Bench bench{1'000'000, "avx2", {}, {}};
   bench.rows.push_back({1, parse_cpu_list("0", "test"), pairs_of({1'000'000, 1'010'000, 1'020'000})});

@@ -12,7 +12,7 @@ TEST(FrameworkHabits, ThreadsRestOnlyWhileAStepRunsOnThem) {
   EXPECT_EQ(after_update(Framework::deepspeed_offload, Mode::wait), Afterwards::sleep);
   EXPECT_EQ(after_update(Framework::native, Mode::wait), Afterwards::spin)
       << "our step is in another process";
-  EXPECT_EQ(after_update(Framework::superoffload, Mode::wait), Afterwards::spin) << "likewise";
+  EXPECT_EQ(after_update(Framework::superoffload, Mode::wait), Afterwards::spin) << "SuperOffload spins, too";
   EXPECT_EQ(after_update(Framework::unknown, Mode::wait), Afterwards::sleep);
   EXPECT_EQ(after_update(Framework::deepspeed_zenflow, Mode::overlap), Afterwards::spin);
   EXPECT_EQ(after_update(Framework::native, Mode::overlap), Afterwards::spin);

@@ -34,7 +34,7 @@ TEST(Regions, ShareTheParallelWorkEquallyWithSerialWorkBetweenThem) {
 
 TEST(Regions, AStepWithoutSerialWorkHasNoLaunch) {
   const Regions regions = regions_of({1, 0, 0, 0, 0, 0, 0, {}, 80'000'000}, 4);
-  EXPECT_TRUE(regions.with_the_launch) << "record writes this for a job whose serial part it does not know";
+  EXPECT_TRUE(regions.with_the_launch) << "record writes this for a job if it does not know its serial part";
   EXPECT_EQ(regions.serial_ns, 0);
 }
 

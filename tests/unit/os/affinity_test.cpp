@@ -12,7 +12,7 @@
 namespace zf {
 namespace {
 
-/// Runs in its own thread, whose mask it may change.
+/// Runs in a thread of its own, so that it may change the mask.
 template <class Body>
 void aside(Body body) {
   std::thread(body).join();

@@ -192,7 +192,7 @@ void expect_killed(Work work) {
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
 }
 
-/// Runs this in a child, which must end without a failure. Skips likewise.
+/// Runs this in a child, which must end without a failure. Skips if the child does.
 template <class Work>
 void expect_done(Work work) {
   const int status = status_of_child([&] {

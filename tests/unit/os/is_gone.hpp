@@ -14,7 +14,7 @@
 
 namespace zf {
 
-/// Returns whether a process has ended. Waits up to ten seconds for that. A process that nobody has reaped
+/// Returns whether a process has ended. Waits up to ten seconds for that. A process that was not reaped
 /// counts as ended: some init processes reap late.
 inline bool is_gone(pid_t pid) {
   const std::string stat = "/proc/" + std::to_string(pid) + "/stat";

@@ -12,7 +12,7 @@ Schedule schedule_with(Mode mode, double step_factor) {
   return schedule_of(workload, 1);
 }
 
-/// A job in mode exact with a training step of 3 s of which 1 s is forward, and an optimizer step of 1 s.
+/// A job in mode exact with a training step of 3 s, 1 s of it forward, and an optimizer step of 1 s.
 Schedule exact_schedule(double first_group, double last_forward, Nanoseconds last_gradient) {
   Workload workload{"job", 1'000'000'000, 1, 2};
   workload.mode = Mode::exact;

@@ -44,7 +44,7 @@ constexpr std::size_t expected_keys() {
   }
 }
 
-/// Both say it for each member, whose type they need not know: GoogleTest compiles no printer for it then.
+/// Both say it for each member, and need not know its type: GoogleTest compiles no printer for it then.
 void expect(bool holds, const std::string& path, const std::string& otherwise) {
   EXPECT_TRUE(holds) << path << ": " << otherwise;
 }

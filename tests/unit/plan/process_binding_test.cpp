@@ -110,7 +110,7 @@ TEST(ProcessBinding, BelongsToTheRankThatExecStarted) {
   EXPECT_FALSE(own({{"ZF_RANK", "1"}, {"ZF_RANK_FROM", ""}, {"LOCAL_RANK", "1"}}))
       << "a launcher under exec has started this process as a rank of its own";
   EXPECT_FALSE(own({{"ZF_RANK", "0"}})) << "the line is of rank 1";
-  EXPECT_FALSE(own({})) << "nobody says that this is rank 1";
+  EXPECT_FALSE(own({})) << "no variable says that this is rank 1";
   EXPECT_FALSE(own_binding(Environment()).has_value());
 }
 

@@ -79,7 +79,7 @@ CandidateEvidence& add_candidate(Plan& plan, int id, int reserved, int pool, Nan
   return candidate;
 }
 
-/// Returns a plan whose splits, with unbound among them, were visited often enough to know their differences.
+/// Returns a plan. Its splits, with unbound among them, were visited often enough to know their differences.
 Plan compared_plan() {
   Plan plan = untried_plan();
   CandidateEvidence& unbound = add_candidate(plan, 2, 0, 16, 220000000);

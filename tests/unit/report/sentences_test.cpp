@@ -244,7 +244,7 @@ class Audit {
     EXPECT_EQ(drawn, known_splits());
   }
 
-  /// Returns the other splits of which the samples say how they compare with the plan's.
+  /// Returns the other splits that the samples compare with the plan's.
   std::set<std::string> known_splits() const {
     std::set<std::string> labels;
     const auto add = [&](const std::string& label) {

@@ -17,7 +17,7 @@ using testing::Not;
 
 constexpr double kTraining = 10e6;
 
-/// Returns what is said of divided homes whose pools have 2, 4, 6, … threads and these step times, beside a
+/// Returns what is said of divided homes with pools of 2, 4, 6, … threads and these step times, beside a
 /// training of 10 ms.
 std::string words_of(const std::vector<double>& steps_ms) {
   Sides sides;

@@ -53,7 +53,7 @@ class CountingMeter : public Meter {
   Visits& visits_;
 };
 
-/// Returns a simulated job whose visits are counted.
+/// Returns a simulated job that counts its visits.
 TuningJob simulated_job_of(const TuningRequest& request, Visits& visits) {
   TuningJob job = job_on_simulated_machine(
       std::string(kSourceDir) + "/configs/machines/epyc-7742-8gpu-nps4.json", request);

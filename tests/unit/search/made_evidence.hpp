@@ -72,7 +72,7 @@ inline Evidence estimated_evidence(Nanoseconds first_after, Nanoseconds second_a
   return evidence;
 }
 
-/// Returns pools of which 6 and 7 threads lose little if the job differs, and the smaller pool is preferred.
+/// Returns pools. 6 and 7 threads lose little if the job differs, and the smaller pool is preferred.
 /// The visits after the choice, if `checked`, show that it is slower.
 inline Evidence refuted_evidence(bool checked) {
   Evidence evidence =

@@ -37,7 +37,7 @@ TEST(GpuNames, AcceleratorsThatAreNoGpusAreNamedWithTheReason) {
   EXPECT_EQ(why(0x1200, 0x8086, 0x0b2b), "vendor 8086 is not known to make GPUs of class 1200") << "FPGA";
   EXPECT_EQ(why(0x1200, 0x10de, 1), "vendor 10de is not known to make GPUs of class 1200");
   EXPECT_EQ(why(0x1200, 0x19e5, 0xa250), "it is the compression engine of a Kunpeng CPU");
-  EXPECT_EQ(why(0x0300, 0x1a03, 0x2000), "") << "nobody takes the display of a server for a GPU";
+  EXPECT_EQ(why(0x0300, 0x1a03, 0x2000), "") << "the display of a server is not taken for a GPU";
   EXPECT_EQ(why(0x0380, 0x1ed5, 1), "") << "a vendor that is not known";
   EXPECT_EQ(why_no_gpu(device(0x0302, 0x10de)), "");
 }

@@ -1,4 +1,4 @@
-// Machines whose /sys shows hwloc only a part of them.
+// Machines with a /sys that shows hwloc only a part of them.
 #include "topology/hwloc_view.hpp"
 
 #include <gmock/gmock.h>

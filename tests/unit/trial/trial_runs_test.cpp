@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A trial of two splits whose job is a shell script. The script has $split (0 or 1), $run (from 1: which run
+/// A trial of two splits. Its job is a shell script, which has $split (0 or 1), $run (from 1: which run
 /// of that split) and values N TIME..., which prints N values of each time.
 class TrialRuns : public testing::Test {
  protected:

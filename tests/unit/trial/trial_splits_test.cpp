@@ -25,7 +25,7 @@ CandidateEvidence measured(int id, int pool, Nanoseconds period) {
   return candidate;
 }
 
-/// Returns a plan for any job, by a sweep, whose own split is not known.
+/// Returns a plan for any job, by a sweep, that does not know its own split.
 Plan plan_of(const Evidence& evidence) {
   Plan plan;
   plan.evidence = evidence;

@@ -64,7 +64,7 @@ TEST(TrialCannotWin, WhoIsTwiceAsSlow) {
   EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 199), {})) << "unbound is no bar";
   EXPECT_FALSE(cannot_win(trial, 1, {150, 150, 201, 201, 201}, {})) << "the best quarter counts";
   EXPECT_FALSE(cannot_win(trial, 0, slow, {})) << "an earlier run was good";
-  EXPECT_FALSE(cannot_win(trial, 0, std::vector<double>(50, 201), {})) << "nobody else was better";
+  EXPECT_FALSE(cannot_win(trial, 0, std::vector<double>(50, 201), {})) << "no other split was better";
   EXPECT_TRUE(cannot_win(trial, 1, std::vector<double>(5, 131), 0.1));
   EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 129), 0.1));
   EXPECT_FALSE(cannot_win(trial, 1, std::vector<double>(5, 124), 0.0)) << "the factor is at least 1.25";

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Returns a machine with two GPUs, all CPUs of which are allowed.
+/// Returns a machine with two GPUs. All its CPUs are allowed.
 Machine two_gpus() {
   Machine machine;
   machine.topology = make_topology({.packages = 2, .cores_per_l3 = 8});
