@@ -33,6 +33,7 @@ def framework_environment(**extra: str) -> dict[str, str]:
     lines = (HERE / "environment").read_text().splitlines()
     wanted = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     wanted["TORCH_EXTENSIONS_DIR"] = str(FOLDER / "extensions")
+    wanted["TORCHINDUCTOR_CACHE_DIR"] = str(FOLDER / "inductor")
     wanted["PYTHONPYCACHEPREFIX"] = str(FOLDER / "pycache")
     wanted["PATH"] = f"{FOLDER}/bin:{TUNE.parent}:{os.environ['PATH']}"
     kept = {name: value for name, value in clean_environment().items()
@@ -87,7 +88,8 @@ class FrameworkTest(CommandTest):
 
     def launch(self, *words: str, timeout=200, **variables: str) -> list[dict]:
         """Runs a launcher to its end. What its ranks said, one list of facts."""
-        environment = framework_environment(**{"MASTER_PORT": free_port()} | variables)  # tests run beside each other
+        # Tests run beside each other, and launchers leave folders.
+        environment = framework_environment(**{"MASTER_PORT": free_port(), "TMPDIR": str(self.folder)} | variables)
         done = self.run_job(words, environment, timeout)
         self.output = f"\nstdout: {done.stdout}\nstderr: {done.stderr}"
         self.assertEqual(done.returncode, 0, self.output)
