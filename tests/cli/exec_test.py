@@ -322,11 +322,10 @@ class Exec(CommandTest):
                 self.assert_exit(self.run_exec("sh", "-c", f"kill -{int(number)} $$"), -number)
 
     def test_signals_reach_the_command(self):
-        process = subprocess.Popen([BINARY, "exec", "--plan", "plan.json", "--", "sleep", "30"], cwd=self.folder,
-                                   env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = self.start_tune("exec", "--plan", "plan.json", "--", "sleep", "30")
         wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n")
         process.terminate()
-        self.assertEqual(process.wait(timeout=10), -signal.SIGTERM)
+        self.assertEqual(self.finish(process).returncode, -signal.SIGTERM)
 
     def test_missing_command_is_127(self):
         # A folder of PATH that this user may not enter would make it 126.

@@ -48,15 +48,7 @@ class Interrupt(CommandTest):
         The signal is sent that many seconds after is_time() has become true of the sample file, so a faster or busier
         machine is interrupted at the same moments of the sweep.
         """
-        process = subprocess.Popen(
-            [BINARY, "tune", *arguments],
-            cwd=self.folder,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = self.start_tune("tune", *arguments)
         self.addCleanup(process.kill)
         deadline = time.monotonic() + 150
         while not is_time() and process.poll() is None:
@@ -64,8 +56,8 @@ class Interrupt(CommandTest):
             time.sleep(0.0005)
         time.sleep(delay)
         process.send_signal(by)
-        _, talk = process.communicate(timeout=30)
-        return process.returncode, talk
+        ended = self.finish(process)
+        return ended.returncode, ended.stderr
 
     def try_often(self, arguments, most_lines):
         """Interrupts a sweep again and again, each time before it records more than that many lines."""
@@ -169,17 +161,13 @@ class Interrupt(CommandTest):
         self.assertIn("cut short by SIGHUP", self.read_plan()["choice"]["reason"])
 
     def test_a_signal_that_is_ignored_stays_ignored(self):
-        process = subprocess.Popen(
-            ["nohup", BINARY, "tune", "--params", "4M", "--budget", "3s", "--accuracy", "0.2"],
-            cwd=self.folder, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True)
+        process = self.start_tune("tune", "--params", "4M", "--budget", "3s", "--accuracy", "0.2", before=["nohup"])
         self.addCleanup(process.kill)
         while not self.whole_lines():
             self.assertIsNone(process.poll())
             time.sleep(0.01)
         process.send_signal(signal.SIGHUP)
-        _, talk = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, DONE, talk)
+        self.assert_exit(self.finish(process), DONE)
 
     def test_does_not_say_so_where_no_samples_are_kept(self):
         process = self.start_tune("tune", "--params", "4M", "--budget", "5m", "-o", "-")

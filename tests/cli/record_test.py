@@ -213,9 +213,7 @@ class Record(zf_cli.CommandTest):
         """Returns a record that has seen its job end, and measures our step over 320 MB now."""
         optimizer = self.folder / "job/torch/optim/optimizer.py"
         optimizer.write_text(optimizer.read_text().replace("return 1000", "return 10_000_000"))
-        process = subprocess.Popen([BINARY, "record", "-o", output, "--", *self.job(30)], cwd=self.folder, text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=zf_cli.clean_environment())
+        process = self.start_tune("record", "-o", output, "--", *self.job(30))
         self.addCleanup(process.kill)
         job_output = process.stderr if output == "-" else process.stdout
         self.assertEqual(job_output.readline(), "trained \n")
@@ -270,9 +268,7 @@ signal.signal(signal.SIGUSR1, at_signal)
 print("ready", flush=True)
 while True: time.sleep(60)
 adam, steps""", 1))
-        process = subprocess.Popen([BINARY, "record", "--", *self.job(1_000_000)], cwd=self.folder, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=zf_cli.clean_environment(),
-                                   **how)
+        process = self.start_tune("record", "--", *self.job(1_000_000), **how)
         self.addCleanup(process.kill)  # the job dies with it
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process

@@ -176,16 +176,13 @@ class Trial(zf_cli.CommandTest):
     def test_an_interrupted_trial_goes_on(self):
         """The third run of the first trial never ends by itself."""
         job = 'echo run >>runs; [ "$(wc -l <runs)" = 3 ] && sleep 60; ' + JOB
-        process = subprocess.Popen(
-            [zf_cli.BINARY, "trial", "--trials", "1", "--metric", METRIC, "--", "sh", "-c", job],
-            cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True)
+        process = self.start_tune("trial", "--trials", "1", "--metric", METRIC, "--", "sh", "-c", job)
         runs = self.folder / "runs"
         zf_cli.wait_until(lambda: runs.exists() and runs.read_text().count("run") == 3)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
-        self.assertIn("the same command goes on from here", said)
+        ended = self.finish(process)
+        self.assert_exit(ended, 128 + signal.SIGTERM)
+        self.assertIn("the same command goes on from here", ended.stderr)
         result = self.trial("--trials", "1", job=job)
         self.assert_exit(result, DONE)
         self.assertIn("going on with the 2 runs of an interrupted trial in plan.json.trial.json", result.stderr)
@@ -258,16 +255,13 @@ class Trial(zf_cli.CommandTest):
 
     def test_sigterm_ends_the_job_and_writes_nothing_too_early(self):
         before = self.read_plan()
-        process = subprocess.Popen(
-            [zf_cli.BINARY, "trial", "--metric", METRIC, "--", "sh", "-c", "echo $$ >pid; sleep 60"],
-            cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True)
+        process = self.start_tune("trial", "--metric", METRIC, "--", "sh", "-c", "echo $$ >pid; sleep 60")
         pid_file = self.folder / "pid"
         zf_cli.wait_until(lambda: pid_file.exists() and pid_file.read_text().strip())
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
-        self.assertIn("interrupted", said)
+        ended = self.finish(process)
+        self.assert_exit(ended, 128 + signal.SIGTERM)
+        self.assertIn("interrupted", ended.stderr)
         self.assertEqual(self.read_plan(), before)
         with self.assertRaises(ProcessLookupError):
             os.kill(int(pid_file.read_text()), 0)
@@ -279,15 +273,12 @@ class Trial(zf_cli.CommandTest):
             [ -e "$name" ] && { head -c 4000 /dev/zero | tr '\\0' x; echo; touch slow; }
             touch "$name"
         """
-        process = subprocess.Popen(
-            [zf_cli.BINARY, "trial", "--trials", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c", job],
-            cwd=self.folder, env=zf_cli.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, start_new_session=True)
+        process = self.start_tune("trial", "--trials", "2", "--metric", f"{METRIC}|(?:(?:x+x+)+y)", "--", "sh", "-c",
+                                  job, start_new_session=True)
         zf_cli.wait_until((self.folder / "slow").exists)
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
+        self.assert_exit(self.finish(process), 128 + signal.SIGINT)
         self.assertIn("cut short by SIGINT", self.read_plan()["choice"]["reason"])
 
 

@@ -8,11 +8,10 @@ import re
 import resource
 import signal
 import statistics
-import subprocess
 import time
 
 from refused_calls import NO_FILTERS, refusing
-from zf_cli import BINARY, DONE, INFEASIBLE, SOURCE, USAGE, CommandTest, clean_environment
+from zf_cli import DONE, INFEASIBLE, SOURCE, USAGE, CommandTest
 
 BRIEF = ("--budget", "2s", "--params", "1M")
 
@@ -150,22 +149,13 @@ class Tune(CommandTest):
     def test_term_ends_it_with_the_best_plan_so_far(self):
         # Nothing else ends this sweep. On a busy machine one visit may take most of a budget of a minute, and the sweep
         # then ends by itself after its first visit.
-        process = subprocess.Popen(
-            [BINARY, "tune", "--params", "4M", "--budget", "1h", "--accuracy", "0.001", "-o", "x.json"],
-            cwd=self.folder,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = self.start_tune("tune", "--params", "4M", "--budget", "1h", "--accuracy", "0.001", "-o", "x.json")
         self.addCleanup(process.kill)
         samples = self.folder / "x.json.samples.jsonl"
         while process.poll() is None and not (samples.exists() and samples.read_text().count("\n") > 1):
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
-        _, talk = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 128 + signal.SIGTERM, talk)
+        self.assert_exit(self.finish(process), 128 + signal.SIGTERM)
         plan = self.read_plan("x.json")
         self.assert_sound(plan)
         self.assertIn("cut short by SIGTERM", plan["choice"]["reason"])
