@@ -236,18 +236,9 @@ class Interrupted(case.AdamWTest):
     def by_signals(self, mode, dtype, few=10):
         job = self.warm(mode, dtype, LARGE)
 
-        def one(turn, delay):
-            took = 0.0
-
-            def interrupt(call):
-                nonlocal took
-                started = time.perf_counter()
-                came = interrupts.by_signal(delay, call)
-                took = time.perf_counter() - started
-                return came
-
+        def one(interrupt, turn):
             with self.subTest(mode=mode, dtype=dtype, turn=turn):
-                return self.round(job, interrupt, turn), took
-            return False, took
+                return self.round(job, interrupt, turn)
+            return False
 
         interrupts.signals(one, few, mode)

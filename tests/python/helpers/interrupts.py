@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import time
 
 import support
 
@@ -124,14 +125,28 @@ def some_lines(last, few):
     return list(range(1, last + 1)) if LONG or last <= few else sorted({1 + n * last // few for n in range(few)})
 
 
+class _AfterATime:
+    """by_signal(), which also keeps how long the call took."""
+
+    def __init__(self, seconds):
+        self.seconds, self.took = seconds, 0.0
+
+    def __call__(self, call):
+        started = time.perf_counter()
+        came = by_signal(self.seconds, call)
+        self.took = time.perf_counter() - started
+        return came
+
+
 def signals(call_round, few, seed):
-    """Calls call_round(turn, delay) with random delays, in seconds, until as many signals came as are wanted: see LONG.
-    It returns whether one came, and how long the call took."""
+    """Calls call_round(interrupt, turn) until as many signals came as are wanted: see LONG. interrupt(call) runs call()
+    while a signal comes after a random time. It returns whether one came, and so does call_round()."""
     generator, came, longest, turn = random.Random(seed), 0, 1e-3, 0
     wanted = LONG or few
     while came < wanted:
-        came_now, took = call_round(turn, generator.uniform(0, longest))
+        interrupt = _AfterATime(generator.uniform(0, longest))
+        came_now = call_round(interrupt, turn)
         came += came_now
         turn += 1
-        longest = 0.9 * longest + 0.1 * min(1.3 * took, 1) if not came_now else longest * 1.02
+        longest = 0.9 * longest + 0.1 * min(1.3 * interrupt.took, 1) if not came_now else longest * 1.02
         assert turn < 100 * wanted, f"{came} signals came in {turn} calls"
