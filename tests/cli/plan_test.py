@@ -1,6 +1,5 @@
 """zf-tune plan: homes and splits on machines that are data."""
 
-import json
 import math
 import re
 import shlex
@@ -125,12 +124,6 @@ class Plan(CommandTest):
         self.assertIn("--state cannot be used with --from", result.stderr)
         self.assert_exit(self.run_tune("plan", "-q", "--from", "plan.json", "-o", "moved.json"), DONE)
         self.assertEqual(self.read_plan("moved.json")["intent"]["state_format"], "bf16+split")
-
-    def test_dash_means_stdout(self):
-        result = self.run_tune("plan", "--topology", SLURM_NODE, "-o", "-")
-        self.assert_exit(result, DONE)
-        self.assert_sound(json.loads(result.stdout))
-        self.assert_wrote_nothing()
 
     def test_old_file_survives_a_refusal(self):
         (self.folder / "plan.json").write_text("mine")

@@ -83,6 +83,8 @@ class Targets(CommandTest):
     def assert_is_result(self, writer: str, text: str):
         begin = next((begin for part, begin in BEGINS.items() if part in writer), '{\n  "schema": "zf-plan/')
         self.assertTrue(text.lower().startswith(begin.lower()), text[:100])
+        if begin.startswith("{"):
+            json.loads(text)
 
     def test_what_is_no_regular_file_is_refused_and_stays(self):
         names = self.make_targets()
@@ -95,6 +97,7 @@ class Targets(CommandTest):
         self.assertEqual({path.name: kind_of(path) for path in self.place.iterdir()}, before)
 
     def test_a_dash_and_names_of_stdout_are_stdout(self):
+        """It has the result alone, whatever is said beside it, and no file is written but those that are named."""
         link = self.place / "stdout"
         link.symlink_to("/proc/self/fd/1")  # as /dev/stdout is one
         before = kind_of(link)
@@ -102,11 +105,13 @@ class Targets(CommandTest):
             for name in ("-", link):
                 with self.subTest(writer=writer, name=name):
                     with open(self.folder / "out", "w") as out:
-                        result = self.run_into(words, name, out)
+                        result = self.run_into([word for word in words if word != "-q"], name, out)
                     self.assert_exit(result, DONE)
                     self.assert_is_result(writer, (self.folder / "out").read_text())
                     self.assertEqual(kind_of(link), before)
-        self.assertEqual([path.name for path in self.folder.iterdir() if path.name == "-"], [])
+        self.assertEqual({path.name for path in self.folder.iterdir()},
+                         {"made.json", "tuned.json", "tuned.json.old", "tuned.json.samples.jsonl", "job", "plans",
+                          "place", "out"})
 
     def test_a_link_to_a_file_stays_and_the_file_is_replaced(self):
         for writer, words in WRITERS.items():

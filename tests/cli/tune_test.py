@@ -127,12 +127,6 @@ class Tune(CommandTest):
         self.assert_sound(self.read_plan())
         self.assertEqual(result.stderr.count("plan.json.samples.jsonl: cannot be locked here"), 1, result.stderr)
 
-    def test_dash_means_stdout(self):
-        result = self.run_tune("tune", *BRIEF, "-o", "-")
-        self.assert_exit(result, DONE)
-        self.assert_sound(json.loads(result.stdout))
-        self.assert_wrote_nothing()
-
     def test_one_cpu_gives_a_shared_plan(self):
         cpu = max(os.sched_getaffinity(0))
         result = self.run_tune("tune", *BRIEF, before=["taskset", "-c", str(cpu)])
