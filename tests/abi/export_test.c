@@ -50,22 +50,7 @@ static zf_runtime* open_in(enum plan_kind kind, int32_t format, int close_timeou
 
 static zf_runtime* open_groups(enum plan_kind kind, int32_t format) { return open_in(kind, format, 0); }
 
-/* Submits step `number` + 1. Its gradients depend only on the number. The buffers alternate. */
-static void submit_step(zf_runtime* handle, int number) {
-  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
-  zf_scalars scalars[GROUPS];
-  for (unsigned i = 0; i < GROUPS; ++i) scalars[i] = made_scalars(i, (uint64_t)number + 1);
-  args.scalars = scalars;
-  args.scalar_count = GROUPS;
-  args.buffer = (uint32_t)number % 2;
-  for (size_t i = 0; i < GROUPS; ++i) {
-    size_t bytes = 0;
-    float* const grads = buffer_of(handle, i, args.buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, &bytes);
-    for (size_t k = 0; k < bytes / sizeof(float); ++k)
-      grads[k] = (float)((k * 7919 + (size_t)number * 104729) % 2003) / 1001.0f - 1.0f;
-  }
-  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
-}
+static void submit_step(zf_runtime* handle, int number) { submit_made_step(handle, GROUPS, number); }
 
 /* A file's bytes. */
 struct file {

@@ -84,22 +84,8 @@ static zf_runtime* open_groups(enum plan_kind kind, const uint64_t* elements) {
   return open_sets(kind, elements, 1);
 }
 
-/* Takes step `number` + 1 of a training with gradients that depend only on the number. The buffers alternate.
- */
 static void take_step(zf_runtime* handle, int number) {
-  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
-  zf_scalars scalars[GROUPS];
-  for (unsigned i = 0; i < GROUPS; ++i) scalars[i] = made_scalars(i, (uint64_t)number + 1);
-  args.scalars = scalars;
-  args.scalar_count = GROUPS;
-  args.buffer = (uint32_t)number % 2;
-  for (size_t i = 0; i < GROUPS; ++i) {
-    size_t bytes = 0;
-    float* const grads = buffer_of(handle, i, args.buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, &bytes);
-    for (size_t k = 0; k < bytes / sizeof(float); ++k)
-      grads[k] = (float)((k * 7919 + (size_t)number * 104729) % 2003) / 1001.0f - 1.0f;
-  }
-  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+  submit_made_step(handle, GROUPS, number);
   EXPECT(zf_wait(handle, 0, -1), ZF_OK);
 }
 

@@ -169,6 +169,24 @@ zf_scalars made_scalars(unsigned kind, uint64_t step) {
   return scalars;
 }
 
+void submit_made_step(zf_runtime* handle, unsigned groups, int number) {
+  enum { MOST = 4 };
+  zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
+  zf_scalars scalars[MOST];
+  CHECK(groups <= MOST);
+  for (unsigned i = 0; i < groups; ++i) scalars[i] = made_scalars(i, (uint64_t)number + 1);
+  args.scalars = scalars;
+  args.scalar_count = groups;
+  args.buffer = (uint32_t)number % 2;
+  for (size_t i = 0; i < groups; ++i) {
+    size_t bytes = 0;
+    float* const grads = buffer_of(handle, i, args.buffer == 0 ? ZF_GRADS_0 : ZF_GRADS_1, &bytes);
+    for (size_t k = 0; k < bytes / sizeof(float); ++k)
+      grads[k] = (float)((k * 7919 + (size_t)number * 104729) % 2003) / 1001.0f - 1.0f;
+  }
+  EXPECT(zf_submit(handle, &args, NULL), ZF_OK);
+}
+
 zf_status submit_all(zf_runtime* handle, uint64_t* ticket) {
   zf_submit_args args = ZF_SUBMIT_ARGS_INIT;
   const zf_scalars scalars = made_scalars(1, 1);
