@@ -106,40 +106,29 @@ TEST(DeepSpeedHomes, ASingleRankHasNoNumberFromTheCountOfCoresOn) {
   EXPECT_THROW(homes_on(topology, 1, "4-7"), Error);
 }
 
-/// Returns one L3 group with a core of each of these kinds.
-Topology with_kinds(const std::vector<int>& kinds) {
-  Topology topology = make_topology({.cores_per_l3 = static_cast<int>(kinds.size())});
-  topology.cpu_kinds.resize(2);
-  for (std::size_t core = 0; core < kinds.size(); ++core) {
-    topology.cores[core].kind = kinds[core];
-    topology.cpu_kinds[static_cast<std::size_t>(kinds[core])].cpus |= topology.cores[core].cpus;
-  }
-  return topology;
-}
-
 std::vector<std::string> unfairness(const Topology& topology, int ranks, int pool) {
   const auto homes = deepspeed_homes(topology, make_allowed(topology, ""), ranks);
   return unfair_fast_cores(split_of(homes, {.pool_cores = pool}), topology, topology.cpus);
 }
 
 TEST(DeepSpeedHomes, AnUnfairCutOfFastCoresIsNamed) {
-  const Topology fast_first = with_kinds({1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+  const Topology fast_first = one_l3_group({1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0});
   EXPECT_THAT(unfairness(fast_first, 3, 2),
               ElementsAre(EndsWith("of the fast cores the ranks have 4, 2, 0, where each could have 2")));
   EXPECT_THAT(unfairness(fast_first, 1, 6), IsEmpty());
-  EXPECT_THAT(unfairness(with_kinds({1, 1, 0, 0, 1, 1, 0, 0}), 2, 2), IsEmpty())
+  EXPECT_THAT(unfairness(one_l3_group({1, 1, 0, 0, 1, 1, 0, 0}), 2, 2), IsEmpty())
       << "even, and training is fast";
   EXPECT_THAT(unfairness(make_topology({.cores_per_l3 = 8}), 2, 2), IsEmpty()) << "all are alike";
 }
 
 TEST(DeepSpeedHomes, TrainingOnSlowCoresIsNamed) {
-  const Topology slow_first = with_kinds({0, 0, 1, 1, 0, 0, 1, 1});
+  const Topology slow_first = one_l3_group({0, 0, 1, 1, 0, 0, 1, 1});
   EXPECT_THAT(unfairness(slow_first, 2, 2),
               ElementsAre(HasSubstr(
                   "ranks 0,1 train on 2 slow cores each, and the optimizer of each has fast ones")));
-  EXPECT_THAT(unfairness(with_kinds({0, 0, 1, 1}), 1, 2),
+  EXPECT_THAT(unfairness(one_l3_group({0, 0, 1, 1}), 1, 2),
               ElementsAre(HasSubstr("rank 0 trains on 2 slow cores, and its optimizer has fast ones")));
-  EXPECT_THAT(unfairness(with_kinds({1, 1, 1, 0, 1, 1}), 1, 2),
+  EXPECT_THAT(unfairness(one_l3_group({1, 1, 1, 0, 1, 1}), 1, 2),
               ElementsAre(HasSubstr("rank 0 trains on 3 fast and 1 slow core, and its optimizer")));
 }
 

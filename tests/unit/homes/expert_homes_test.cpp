@@ -238,19 +238,8 @@ TEST(ExpertHomes, NoMoreThanTwoCoresOfDifference) {
 
 // --- Fast and slow cores -----------------------------------------------------------------------------------
 
-/// Returns a machine with one L3 group and these kinds of cores.
-Topology one_group(const std::vector<int>& kinds) {
-  Topology topology = make_topology({.cores_per_l3 = static_cast<int>(kinds.size())});
-  topology.cpu_kinds.resize(2);
-  for (std::size_t core = 0; core < kinds.size(); ++core) {
-    topology.cores[core].kind = kinds[core];
-    topology.cpu_kinds[static_cast<std::size_t>(kinds[core])].cpus |= topology.cores[core].cpus;
-  }
-  return topology;
-}
-
 TEST(ExpertHomes, SixFastAndEightSlowCoresAreDealtEvenly) {
-  const Topology topology = one_group({1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0});
+  const Topology topology = one_l3_group({1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_THAT(homes_of({topology, 2}), ElementsAre("0-2,6-9", "3-5,10-13"));
   EXPECT_THAT(homes_of({topology, 3}), ElementsAre("0-1,6-7", "2-3,8-10", "4-5,11-13"));
   EXPECT_THAT(homes_of({topology, 6}), ElementsAre("0,6", "1,7", "2,8", "3,9", "4,10-11", "5,12-13"));
@@ -259,13 +248,7 @@ TEST(ExpertHomes, SixFastAndEightSlowCoresAreDealtEvenly) {
 
 /// Returns a machine like a DGX Spark: two L3 groups, each with 5 slow cores and then 5 fast ones.
 Topology spark() {
-  Topology topology = make_topology({.l3_per_node = 2, .cores_per_l3 = 10});
-  topology.cpu_kinds.resize(2);
-  for (std::size_t core = 0; core < topology.cores.size(); ++core) {
-    topology.cores[core].kind = core % 10 < 5 ? 0 : 1;
-    topology.cpu_kinds[core % 10 < 5 ? 0 : 1].cpus |= topology.cores[core].cpus;
-  }
-  return topology;
+  return with_kinds(make_topology({.l3_per_node = 2, .cores_per_l3 = 10}), {0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
 }
 
 TEST(ExpertHomes, SparkTwoRanksHaveAnL3GroupEach) {
@@ -317,13 +300,9 @@ TEST(ExpertHomes, LunarLakeEachRankHasFastCores) {
 }
 
 TEST(ExpertHomes, CoresThatAreFastTodayDoNotSplitL3Groups) {
-  Topology topology = make_topology({.l3_per_node = 2, .cores_per_l3 = 4});
-  topology.cpu_kinds.resize(2);
+  Topology topology =
+      with_kinds(make_topology({.l3_per_node = 2, .cores_per_l3 = 4}), {1, 1, 1, 1, 0, 0, 0, 0});
   topology.cpu_kinds[1].divides_make = true;
-  for (std::size_t core = 0; core < topology.cores.size(); ++core) {
-    topology.cores[core].kind = core < 4 ? 1 : 0;
-    topology.cpu_kinds[core < 4 ? 1 : 0].cpus |= topology.cores[core].cpus;
-  }
   EXPECT_THAT(homes_of({topology, 2}), ElementsAre("0-3", "4-7"));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "base/cpu_list.hpp"
 #include "os/allowed.hpp"
@@ -59,6 +60,22 @@ inline Topology make_topology(const MachineShape& shape) {
   topology.complete_cpus = topology.allowed_cpus = topology.cpus;
   for (const NumaNode& node : topology.nodes) topology.allowed_nodes.insert(node.id);
   return topology;
+}
+
+/// Returns the machine with cores of these kinds, slow (0) or fast (1), and again from the first.
+inline Topology with_kinds(Topology topology, const std::vector<int>& kinds) {
+  topology.cpu_kinds.resize(2);
+  for (std::size_t core = 0; core < topology.cores.size(); ++core) {
+    const int kind = kinds[core % kinds.size()];
+    topology.cores[core].kind = kind;
+    topology.cpu_kinds[static_cast<std::size_t>(kind)].cpus |= topology.cores[core].cpus;
+  }
+  return topology;
+}
+
+/// Returns one L3 group with a core of each of these kinds.
+inline Topology one_l3_group(const std::vector<int>& kinds) {
+  return with_kinds(make_topology({.cores_per_l3 = static_cast<int>(kinds.size())}), kinds);
 }
 
 inline NodeSet node_ids(const Topology& topology) {
