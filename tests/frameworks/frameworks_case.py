@@ -7,17 +7,16 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import unittest
 
 import warm
+from ports import free_port
 from zf_cli import BINARY, LIBRARY, SOURCE, CommandTest, clean_environment, parse_cpus
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = pathlib.Path(os.environ.get("ZF_FRAMEWORKS_ENV", SOURCE / "build/frameworks-env"))
 PYTHON = str(FOLDER / "bin/python")
-PORTS: list[socket.socket] = []
 TUNE = pathlib.Path(BINARY).resolve()
 
 
@@ -50,16 +49,6 @@ def job(name: str, *options: str) -> list[str]:
 def lines_of(said: str) -> list[dict]:
     """Returns the facts that a job printed: see jobs/report.py. A launcher may put its own words before a line."""
     return [json.loads(line.split("JOB ", 1)[1]) for line in said.splitlines() if "JOB {" in line]
-
-
-def free_port() -> str:
-    """Returns a port that the kernel gives to no other process: a socket stays bound to it until this process ends. A
-    job can still listen there, because both sockets set SO_REUSEADDR and ours does not listen."""
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    PORTS.append(held)
-    return str(held.getsockname()[1])
 
 
 def cores_of(cpus: set[int]) -> int:

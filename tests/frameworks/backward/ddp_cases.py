@@ -1,10 +1,9 @@
 """Two ranks of DistributedDataParallel: its reducer takes gradients after the hooks, so that they are stepped late."""
 
-import socket
-
 import torch
 import zf_runtime
 from case import BIG, SMALL, Case, adamw, bits_of, loss_of, make_model
+from ports import free_port
 from zf_runtime.native import planned
 
 
@@ -72,7 +71,4 @@ def run_rank(rank, port):
 
 class Ddp(Case):
     def test_two_ranks(self):
-        with socket.socket() as held:  # no other process is given its port before rank 0 listens there
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            held.bind(("127.0.0.1", 0))
-            torch.multiprocessing.start_processes(run_rank, (held.getsockname()[1],), nprocs=2, start_method="fork")
+        torch.multiprocessing.start_processes(run_rank, (int(free_port()),), nprocs=2, start_method="fork")

@@ -4,7 +4,6 @@ size."""
 import datetime
 import os
 import pathlib
-import socket
 import sys
 import tempfile
 import traceback
@@ -15,6 +14,7 @@ import torch
 import torch.distributed as dist
 import warm
 import zf_runtime
+from ports import free_port
 
 HERE = pathlib.Path(__file__)
 ROUNDING = {"rtol": 2e-5, "atol": 2e-6}
@@ -174,13 +174,9 @@ def loaded_by_one(folder):
 
 def launch(folder, names, ranks=2):
     """Starts ranks that run these functions one after the other. Each leaves in the folder what went wrong."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held.getsockname()[1]),
-                            "WORLD_SIZE": str(ranks)}
-        return warm.run_ranks([sys.executable, "-B", str(HERE), folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
-                              env=env, timeout=120)[1]
+    env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(ranks)}
+    return warm.run_ranks([sys.executable, "-B", str(HERE), folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
+                          env=env, timeout=120)[1]
 
 
 class Ranks(unittest.TestCase):

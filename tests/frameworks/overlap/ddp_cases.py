@@ -3,7 +3,6 @@ optimizer process stands still as forward begins. Costs 10 s. Tests optim/overla
 
 import contextlib
 import os
-import socket
 import unittest
 import warnings
 
@@ -11,6 +10,7 @@ import exact
 import torch
 import zf_runtime
 from exact import Counted, loss_of, make_model, pause, values_of
+from ports import free_port
 
 STEPS = 6
 
@@ -64,10 +64,7 @@ class TwoRanks(unittest.TestCase):
         settings = [(mode, *case) for case in cases for mode in ("off", "exact")]
         context = torch.multiprocessing.get_context("fork")  # which has imported torch
         queue = context.Queue()
-        held = self.enterContext(socket.socket())  # no other process is given its port before rank 0 listens there
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+        port = int(free_port())
         ranks = [context.Process(target=work, args=(rank, port, settings, exact.plan(2), queue))
                  for rank in range(2)]
         for rank in ranks:

@@ -8,7 +8,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -32,6 +31,7 @@ from fsdp_programs import (
     program,
     train,
 )
+from ports import free_port
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from zf_runtime import ZfError
@@ -199,13 +199,9 @@ OF_TWO = (programs, reads, drawn, each_group_waits_for_its_own, clipping_is_torc
 
 def launch(folder, names, ranks):
     """Starts ranks that run these functions one after the other. Each leaves in the folder what went wrong."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        port = str(held.getsockname()[1])
-        env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks)}
-        return warm.run_ranks([sys.executable, "-B", __file__, folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
-                              env=env, timeout=3400)[1]
+    env = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": str(ranks)}
+    return warm.run_ranks([sys.executable, "-B", __file__, folder, *names], warm.TORCH, ranks, cwd=os.getcwd(),
+                          env=env, timeout=3400)[1]
 
 
 class Ranks(unittest.TestCase):

@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import warnings
 import torch
 import zf_runtime
 from case import support
+from ports import free_port
 from zf_runtime import ZfError, ZfStateError
 from zf_runtime.native.runtime import Runtime
 from zf_runtime.optim.overlap.ranks import Found, goes, timeout_of_program
@@ -106,10 +106,7 @@ class Together(unittest.TestCase):
     def test_ranks_skip_a_step_together_or_all_say_why_not_with_a_log_or_without(self):
         context = torch.multiprocessing.get_context("fork")  # which has imported torch
         queue = context.Queue()
-        held = self.enterContext(socket.socket())  # no other process is given its port before rank 0 listens there
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        port, plan = held.getsockname()[1], support.plan("--ranks", "2")
+        port, plan = int(free_port()), support.plan("--ranks", "2")
         ranks = [context.Process(target=work, args=(rank, port, plan, queue), daemon=True) for rank in range(2)]
         for rank in ranks:
             rank.start()

@@ -196,7 +196,8 @@ class Rare(Case):
 
         self.same(program)
 
-    def test_a_state_that_is_edited_before_a_group_is_added(self):
+    def same_with_a_group_after(self, edit):
+        """Adds a group after edit(state, the first parameter)."""
         def program(make):
             model = make_model()
             optimizer = make(model[0].parameters())
@@ -205,29 +206,21 @@ class Rare(Case):
                 loss_of(model, step).backward()
                 if step == 3:
                     optimizer.synchronize()
-                    entry = optimizer.state[model[0].weight]
-                    entry["exp_avg"] = torch.full_like(entry["exp_avg"], 0.5)
+                    edit(optimizer.state, model[0].weight)
                     optimizer.add_param_group({"params": model[2].parameters()})
                 optimizer.step()
             return values_of(model)
 
         self.same(program)
+
+    def test_a_state_that_is_edited_before_a_group_is_added(self):
+        def edit(state, param):
+            state[param]["exp_avg"] = torch.full_like(state[param]["exp_avg"], 0.5)
+
+        self.same_with_a_group_after(edit)
 
     def test_a_state_that_is_cleared_before_a_group_is_added_begins_anew(self):
-        def program(make):
-            model = make_model()
-            optimizer = make(model[0].parameters())
-            for step in range(6):
-                model.zero_grad()
-                loss_of(model, step).backward()
-                if step == 3:
-                    optimizer.synchronize()
-                    optimizer.state.clear()
-                    optimizer.add_param_group({"params": model[2].parameters()})
-                optimizer.step()
-            return values_of(model)
-
-        self.same(program)
+        self.same_with_a_group_after(lambda state, _: state.clear())
 
     def test_parameters_that_no_called_module_holds(self):
         """They are read before the first gate."""
