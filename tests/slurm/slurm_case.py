@@ -1,10 +1,12 @@
 """What the tests of the Slurm kit share: running a script beside a Slurm, and reading what ranks said. See lab.py."""
 
+import fcntl
 import json
+import os
 import unittest
 
 import guest
-from lab import Lab, kit_conf, need_isolation, need_slurm
+from lab import CGROUPS, Lab, kit_conf, need_isolation, need_slurm
 from zf_cli import parse_cpus
 
 # Two ranks on one node, the job's alone.
@@ -17,9 +19,16 @@ class SlurmTest(unittest.TestCase):
         need_slurm()
 
     def here(self, script: str, timeout_s=120, **lab) -> str:
-        """What a script wrote beside a Slurm on this machine."""
+        """What a script wrote beside a Slurm on this machine. One at a time, also of several checkouts: each Slurm has
+        the same control groups."""
         need_isolation()
-        return self.finished(Lab(**{"conf": kit_conf()} | lab).run_here(script, timeout_s))
+        groups = os.open(CGROUPS, os.O_RDONLY)
+        try:
+            fcntl.flock(groups, fcntl.LOCK_EX)
+            ran = Lab(**{"conf": kit_conf()} | lab).run_here(script, timeout_s)
+        finally:
+            os.close(groups)
+        return self.finished(ran)
 
     def finished(self, result) -> str:
         self.assertEqual(result.returncode, 0, f"\n{result.stdout}\n{result.stderr}")
