@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from zf_cli import DONE, INFEASIBLE, STALE, CommandTest, print_cpus, wait_until
+from zf_cli import DONE, INFEASIBLE, STALE, CommandTest, print_cpus, remove_group, wait_until
 
 
 class Group:
@@ -31,7 +31,7 @@ def cpuset_of(cpus: set[int]):
     try:
         yield group
     finally:
-        group.folder.rmdir()
+        remove_group(group.folder)
 
 
 def make_group(cpus: set[int]) -> Group:

@@ -6,7 +6,7 @@ import pathlib
 import unittest
 
 from node_folder import NodeFolder, eight_gpus, nodes_of, two_packages
-from zf_cli import BINARY, DONE, INFEASIBLE, USAGE, CommandTest, parse_cpus, print_cpus
+from zf_cli import BINARY, DONE, INFEASIBLE, USAGE, CommandTest, parse_cpus, print_cpus, remove_group
 
 PACKAGES = two_packages(32)
 NODES = nodes_of(PACKAGES)
@@ -177,7 +177,7 @@ class JobInARealControlGroup(CommandTest):
             group.mkdir()
         except OSError as error:
             raise unittest.SkipTest(f"no control group can be made here ({error}): needs root and cgroup v1") from None
-        self.addCleanup(group.rmdir)
+        self.addCleanup(remove_group, group)
         (group / file).write_text(quota)
         return group
 

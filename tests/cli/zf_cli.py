@@ -1,5 +1,6 @@
 """What the tests of the commands share: running zf-tune in a clean environment, and reading what it wrote."""
 
+import errno
 import json
 import os
 import pathlib
@@ -52,6 +53,20 @@ def wait_until(is_so, deadline_s=30.0):
         if time.monotonic() > end:
             raise AssertionError("it never came true")
         time.sleep(0.01)
+
+
+def remove_group(group: pathlib.Path) -> None:
+    """Removes a control group: the last processes leave it a moment after their end."""
+    def is_removed() -> bool:
+        try:
+            group.rmdir()
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            return False
+        return True
+
+    wait_until(is_removed)
 
 
 def parse_cpus(text: str) -> set[int]:

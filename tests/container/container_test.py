@@ -11,7 +11,7 @@ import pathlib
 import unittest
 
 from permissions import need_namespaces
-from zf_cli import BINARY, DONE, CommandTest, parse_cpus, print_cpus
+from zf_cli import BINARY, DONE, CommandTest, parse_cpus, print_cpus, remove_group
 
 BUILD = pathlib.Path(BINARY).parents[1]
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -37,7 +37,7 @@ def confined_to(cpus: str):
             except OSError as error:
                 reason = f"no control group can be made here ({error}): needs root and cgroup v1"
                 raise unittest.SkipTest(reason) from None
-            stack.callback(group.rmdir)
+            stack.callback(remove_group, group)
             groups.append(group)
             for file, value in values.items():
                 (group / file).write_text(value)

@@ -14,7 +14,7 @@ import unittest
 
 from container_test import CGROUPS
 from permissions import need_namespaces, need_program
-from zf_cli import DONE, CommandTest
+from zf_cli import DONE, CommandTest, remove_group
 
 # The words before a command: they bind lxcfs's files over the machine's.
 BIND = ('mount --bind "$LXCFS/sys/devices/system/cpu" /sys/devices/system/cpu && '
@@ -64,7 +64,7 @@ class UnderLxcfs(CommandTest):
                 group.mkdir()
             except OSError as error:
                 raise unittest.SkipTest(f"no control group can be made here ({error}): needs cgroup v1") from None
-            self.addCleanup(group.rmdir)
+            self.addCleanup(remove_group, group)
             self.groups.append(group)
             for file, value in values.items():
                 (group / file).write_text(value)

@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import frameworks_case
 from frameworks_case import PYTHON, TUNE, framework_environment, free_port, job, lines_of
 from turns import machine
-from zf_cli import SOURCE
+from zf_cli import SOURCE, remove_group
 
 SAMPLE_S = 0.01
 TIMEOUT_S = 900
@@ -91,15 +91,7 @@ class Group:
 
     def close(self) -> None:
         os.close(self._stat)
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                self.path.rmdir()
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+        remove_group(self.path)
 
 
 class Run:
