@@ -95,7 +95,7 @@ class FrameworkTest(CommandTest):
         # Threads that spin would keep the CPUs from the tests beside these.
         environment = framework_environment(
             PYTHONPATH=f"{SOURCE / 'runtime/python'}:{HERE}", ZF_RUNTIME_LIBRARY=LIBRARY, ZF_TUNE_BINARY=BINARY,
-            OMP_WAIT_POLICY="passive", **variables)
+            OMP_WAIT_POLICY="passive", TMPDIR=str(self.folder), **variables)
         done = warm.run([PYTHON, "-B", "-m", "unittest", "-v", *files], modules, cwd=HERE / self.CASES, env=environment,
                         timeout=timeout)
         print(done.stdout)
