@@ -179,9 +179,11 @@ def start(arguments, **variables):
         self.assert_bound(same, CPUS[len(CPUS) // 2:])
 
     def test_a_rank_that_another_starts_after_it_has_said_where_ranks_meet_gets_its_own(self):
-        """As Lightning starts its ranks."""
-        other, = self.children("0, 2", "'1, 2', MASTER_ADDR='localhost', MASTER_PORT='1'")
-        self.assert_bound(other, CPUS[len(CPUS) // 2:])
+        """As Lightning starts its ranks, also if the user has given half of the place."""
+        for around in ({}, {"MASTER_PORT": "1"}, {"MASTER_ADDR": "localhost"}):
+            with self.subTest(around):
+                other, = self.children("0, 2", "'1, 2', MASTER_ADDR='localhost', MASTER_PORT='1'", **around)
+                self.assert_bound(other, CPUS[len(CPUS) // 2:])
 
     def test_a_rank_without_a_number_of_ranks_is_not_taken_for_its_parents_part(self):
         said, = self.children("0, 1", "'rank=1'")

@@ -79,13 +79,12 @@ class Call(NamedTuple):
     ranks: int | None
     lists: str  # a digest of its lists of GPUs
     launcher: str  # a digest of what its launcher calls the job
-    master: str  # a digest of where its ranks meet
+    master: str  # a digest of where its ranks meet; empty unless both names are set
 
     def may_be_of(self, variables: Mapping[str, str]) -> bool:
         """Returns whether a process below with these variables may be a rank of the same job. A rank may say where the
-        ranks meet after bind(), and then start the others, as Lightning does."""
-        return _digest_of(_OF_LAUNCHER, variables) == self.launcher and (
-            not self.master or _digest_of(_OF_MASTER, variables) == self.master)
+        ranks meet, or the half of it that the user has not, after bind(), and then start the others, as Lightning."""
+        return _digest_of(_OF_LAUNCHER, variables) == self.launcher and self.master in ("", _meeting(variables))
 
 
 class Outer(NamedTuple):
@@ -110,13 +109,17 @@ def find_outer(variables: Mapping[str, str]) -> Outer | None:
 def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Returns what find_outer() reads a Call from, after bind() has set ZF_BINDING to the line."""
     rank, ranks = ("" if number is None else str(number) for number in (who.rank, who.ranks))
-    digests = (digest_of_lists(variables), _digest_of(_OF_LAUNCHER, variables), _digest_of(_OF_MASTER, variables))
+    digests = (digest_of_lists(variables), _digest_of(_OF_LAUNCHER, variables), _meeting(variables))
     return {"ZF_BIND": ":".join((_digest(line), rank, ranks, *digests))}
 
 
 def digest_of_lists(variables: Mapping[str, str]) -> str:
     """Returns a digest of the lists of GPUs; empty if no list has one."""
     return _digest_of(LISTS, variables)
+
+
+def _meeting(variables: Mapping[str, str]) -> str:
+    return _digest_of(_OF_MASTER, variables) if all(variables.get(name) for name in _OF_MASTER) else ""
 
 
 def _digest_of(names: tuple[str, ...], variables: Mapping[str, str]) -> str:
