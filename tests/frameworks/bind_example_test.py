@@ -9,10 +9,11 @@ import subprocess
 import unittest
 
 from frameworks_case import PYTHON, framework_environment, free_port, need_environment
-from zf_cli import BINARY, SOURCE, CommandTest, parse_cpus
+from zf_cli import BINARY, SOURCE, CommandTest
 
 PAGE = (SOURCE / "docs/launch.md").read_text()
 EXAMPLE = re.search(r"\n## bind\n.*?```python\n(.*?)```", PAGE, re.DOTALL)[1]
+READ_BACK = "\nimport os\nprint('ON', os.environ.get('LOCAL_RANK', 0), *sorted(os.sched_getaffinity(0)))\n"
 NOTEBOOK = re.search(r"# in a notebook: (bind\(.*\))\n", EXAMPLE)[1]
 
 
@@ -23,21 +24,20 @@ class BindExample(CommandTest):
         self.need_two_cpus()
 
     def run_example(self, *words: str, script: str = EXAMPLE, **variables: str) -> dict[int, set[int]]:
-        """Runs a command, where train.py is the script. Returns where each rank is, by what bind() printed."""
-        (self.folder / "train.py").write_text(script)
+        """Runs a command, where train.py is the script. Returns where each rank is at the end."""
+        (self.folder / "train.py").write_text(script + READ_BACK)
         environment = framework_environment(PYTHONPATH=str(SOURCE / "runtime/python"), ZF_TUNE_BINARY=BINARY,
                                             HOME=str(self.folder), ZF_CLAIMS=str(self.folder / "claims"),
                                             PET_MASTER_ADDR="127.0.0.1", PET_MASTER_PORT=free_port()) | variables
         done = subprocess.run(words, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, text=True,
                               capture_output=True, timeout=200, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        said = re.findall(r"zf_runtime\.bind: rank (\d+) \(.*?\) is on CPUs? ([\d,-]+), ", done.stdout + done.stderr)
-        return {int(rank): parse_cpus(cpus.rstrip(",")) for rank, cpus in said}
+        said = re.findall(r"ON (\d+)((?: \d+)+)\n", done.stdout)
+        return {int(rank): set(map(int, cpus.split())) for rank, cpus in said}
 
     def assert_two_ranks(self, homes: dict[int, set[int]]):
-        self.assertEqual(sorted(homes), [0, 1])
-        self.assertTrue(homes[0] and homes[1])
-        self.assertEqual(homes[0] & homes[1], set())
+        cpus = sorted(os.sched_getaffinity(0))
+        self.assertEqual(homes, {0: set(cpus[:len(cpus) // 2]), 1: set(cpus[len(cpus) // 2:])})
 
     def test_torchrun_binds(self):
         self.assert_two_ranks(self.run_example("torchrun", "--nproc-per-node", "2", "train.py"))

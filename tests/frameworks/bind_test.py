@@ -1,16 +1,19 @@
-"""zf_runtime.bind() in real jobs that no wrapper precedes: torch with threads that run already, torchrun, and Ray.
+"""zf_runtime.bind() in real jobs that no wrapper precedes: torch with threads that run already, launchers, and Ray.
 
-What was seen: PyTorch 2.13.0, Ray 2.60.0 with Ray Train. Tests binding/math_threads.py, binding/ray.py."""
+What was seen: PyTorch 2.13.0, deepspeed 0.19.8, Open MPI 4.1.4, Lightning 2.6.6, Ray 2.60.0 with Ray Train. accelerate:
+bind_example_test.py; srun: tests/slurm/jobs_test.py. Tests binding/math_threads.py, binding/ray.py."""
 
 import os
 import unittest
 
-from frameworks_case import TUNE, FrameworkTest, free_port, home_of, job
+from frameworks_case import TUNE, FrameworkTest, home_of, job
+from launchers_case import LaunchersTest
 from mounted_gpus import MOUNT, MountedGpusTest
 from ray_case import RAY_PYTHON, RAY_VARIABLES, need_ray
 from zf_cli import BINARY, SOURCE
 
 PACKAGE = str(SOURCE / "runtime/python")
+NO_RANK = "nothing says which rank this process is: give rank= and ranks=, or name a plan"
 
 
 class Bind(FrameworkTest):
@@ -31,7 +34,7 @@ class Bind(FrameworkTest):
     def assert_share_no_cpu(self, ended: list[dict]):
         self.assertEqual(len(ended), 2, self.output)
         first, second = (set(its["cpus"]) for its in ended)
-        self.assertTrue(first and second)
+        self.assertTrue(first and second, self.output)
         self.assertEqual(first & second, set())
         for its, home in zip(ended, (first, second)):
             self.assert_bound(its, home)
@@ -53,17 +56,54 @@ class Torch(Bind):
         self.assertEqual((its["torch_threads"], its["omp"]), (3, "3"))
         self.assertEqual(its["regions"], [[3, sorted(home)]] * 2)
 
-    def torchrun(self, *options: str) -> list[dict]:
-        return self.ended("torchrun", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port",
-                          free_port(), *job("bind_rank", *options)[1:])
 
-    def test_two_ranks_of_torchrun_without_a_plan_share_no_cpu(self):
-        self.assert_share_no_cpu(self.torchrun())
+class Launchers(Bind, LaunchersTest):
+    """Two ranks each."""
+
+    def assert_as_planned(self, plan: dict, ended: list[dict]):
+        self.assert_share_no_cpu(ended)
+        for rank, its in enumerate(ended):
+            self.assertEqual(set(its["cpus"]), home_of(plan, rank), its["text"])
+            self.assertEqual(its["plan"], str(self.folder / "plan.json"))
+
+    def assert_refused_at_first(self, ended: list[dict], *lines: str):
+        """Each rank is not bound before it gives what its line asks for; then it has its half of the CPUs."""
+        self.assert_share_no_cpu(ended)
+        half = len(self.allowed) // 2
+        self.assertEqual([its["cpus"] for its in ended], [self.allowed[:half], self.allowed[half:]])
+        for its, line in zip(ended, lines):
+            self.assertEqual(its["refused"], [line])
 
     def test_two_ranks_of_torchrun_have_the_homes_of_the_plan(self):
         plan = self.make_plan("--ranks", "2")
-        for rank, its in enumerate(self.torchrun("plan", "threads")):
-            self.assert_bound(its, home_of(plan, rank))
+        self.assert_share_no_cpu(self.torchrun(2, *job("bind_rank")))
+        self.assert_as_planned(plan, self.torchrun(2, *job("bind_rank", "plan", "threads")))
+
+    def test_two_ranks_of_mpirun_have_the_homes_of_the_plan(self):
+        """Which of two masks of one CPU is the job's cannot be told: Open MPI's own binding is refused."""
+        plan = self.make_plan("--ranks", "2")
+        self.assert_as_planned(plan, self.mpirun(2, *job("bind_rank", "plan")))
+        refused = self.mpirun(2, *job("bind_rank", "plan"), bind_to="core")
+        self.assertEqual([its["bound"] for its in refused], [False, False], self.output)
+        for its in refused:
+            self.assertRegex(its["text"], "may be the job's or this rank's alone; .*mpirun --bind-to none")
+
+    def test_two_ranks_of_deepspeed_have_the_homes_of_the_plan(self):
+        plan = self.make_plan("--ranks", "2")
+        self.assert_as_planned(plan, self.deepspeed(2, *job("bind_rank", "plan")))
+
+    def by_hand(self, how: str) -> list[dict]:
+        return self.ended(*job("bind_by_hand", how))
+
+    def test_ranks_of_spawn_and_fork_give_what_the_refusal_asks_for(self):
+        """torch's spawn() where the program then sets LOCAL_RANK and LOCAL_WORLD_SIZE; forks that give arguments."""
+        for how in ("spawn", "fork"):
+            with self.subTest(how):
+                self.assert_refused_at_first(self.by_hand(how), *[NO_RANK] * 2)
+
+    def test_ranks_of_lightning_give_what_the_refusal_asks_for(self):
+        self.assert_refused_at_first(self.by_hand("lightning"), NO_RANK,
+                                     "it is rank 1, but nothing says of how many: give ranks=")
 
 
 class Ray(Bind, MountedGpusTest):

@@ -2,18 +2,17 @@
 
 What was seen: deepspeed 0.19.8, torchrun of PyTorch 2.13.0, accelerate 1.15.0, Open MPI 4.1.4. srun: tests/slurm."""
 
-import os
 import shlex
 import unittest
 
-from frameworks_case import TUNE, FrameworkTest, cores_of, free_port, home_of, job
+from frameworks_case import TUNE, free_port, home_of, job
+from launchers_case import LaunchersTest
 from zf_cli import BINARY, SOURCE
 
 PACKAGE = str(SOURCE / "runtime/python")
-MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-class Launchers(FrameworkTest):
+class Launchers(LaunchersTest):
     def assert_ranks_at_home(self, plan: dict, ended: list[dict]):
         self.assertEqual(len(ended), len(plan["ranks"]), self.output)
         for rank, its in enumerate(ended):
@@ -22,10 +21,6 @@ class Launchers(FrameworkTest):
 
     def under_exec(self, *command: str, options=()) -> list[str]:
         return [str(TUNE), "exec", "--plan", str(self.folder / "plan.json"), *options, "--", *command]
-
-    def deepspeed(self, ranks: int, *command: str, **variables: str) -> list[dict]:
-        return self.ended("deepspeed", "--num_gpus", str(ranks), "--master_port", free_port(), "--no_python", *command,
-                          **variables)
 
     def test_deepspeed_starts_zero_offload_on_its_whole_home(self):
         """Seen: the launcher starts `zf-tune --local_rank=0 exec --plan …`, and the job gets `--local_rank=0`."""
@@ -72,10 +67,6 @@ class Launchers(FrameworkTest):
         self.assert_has_all_of(home_of(plan, 1), ended)
         self.assertEqual(ended["arguments"], ["word"])
 
-    def torchrun(self, ranks: int, *command: str) -> list[dict]:
-        return self.ended("torchrun", "--nproc-per-node", str(ranks), "--master-addr", "127.0.0.1", "--master-port",
-                          free_port(), "--no-python", *command)
-
     def test_torchrun_starts_plain_torch_on_its_whole_home(self):
         """Seen: both CPUs, OMP_NUM_THREADS=2."""
         self.assert_ranks_at_home(self.make_plan("--ranks", "1"),
@@ -86,14 +77,6 @@ class Launchers(FrameworkTest):
         self.assert_ranks_at_home(self.make_plan("--ranks", "2"),
                                   self.torchrun(2, *self.under_exec(*job("torch_adamw"))))
 
-    def accelerate(self, ranks: int, *command: str) -> list[dict]:
-        # Several ranks on one node without a GPU: only its launcher for several GPUs starts them, as torchrun would.
-        # The one for the CPU sets OMP_NUM_THREADS without torchrun's mark, so exec takes the number for the user's.
-        threads = ["--num_cpu_threads_per_process", str(cores_of(os.sched_getaffinity(0)))]
-        how = ["--cpu", *threads] if ranks == 1 else ["--multi_gpu", "--main_process_port", free_port()]
-        return self.ended("accelerate", "launch", *how, "--num_processes", str(ranks), "--num_machines", "1",
-                          "--mixed_precision", "no", "--dynamo_backend", "no", "--no_python", *command)
-
     def test_accelerate_starts_plain_torch_on_its_whole_home(self):
         """Seen: both CPUs, OMP_NUM_THREADS=2."""
         self.assert_ranks_at_home(self.make_plan("--ranks", "1"),
@@ -102,11 +85,6 @@ class Launchers(FrameworkTest):
     def test_accelerate_starts_each_of_two_ranks_on_its_home(self):
         """Seen: each rank on one CPU of its own."""
         self.assert_ranks_at_home(self.make_plan("--ranks", "2"), self.accelerate(2, *self.under_exec(*job("masks"))))
-
-    def mpirun(self, ranks: int, *command: str) -> list[dict]:
-        self.need_program("mpirun")
-        return self.ended("mpirun", "--bind-to", "none", "--oversubscribe", "-n", str(ranks), *command,
-                          MASTER_PORT=free_port(), **MPI_AS_ROOT)
 
     def test_mpirun_starts_plain_torch_on_its_whole_home(self):
         """Seen: both CPUs, OMP_NUM_THREADS=2."""

@@ -18,10 +18,9 @@ def say_bound(part, rank=None, ranks=None):
     import zf_runtime
 
     binding = zf_runtime.bind(rank, ranks)
-    said = {"part": part, "pid": os.getpid(), "bound": bool(binding), "rank": binding.rank,
-            "cpus": sorted(binding.cpus), "source": binding.source, "text": str(binding), "errors": binding.errors,
-            "threads": report.masks_of("self"), "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
-            "omp": os.environ.get("OMP_NUM_THREADS")}
+    said = report.facts_of(binding) | {"part": part, "pid": os.getpid(), "rank": binding.rank,
+                                       "threads": report.masks_of("self"), "omp": os.environ.get("OMP_NUM_THREADS"),
+                                       "visible": os.environ.get("CUDA_VISIBLE_DEVICES")}
     with open(os.environ["SAID"], "a") as file:  # what a worker prints may be lost
         file.write(f"{json.dumps(said)}\n")
 

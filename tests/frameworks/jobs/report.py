@@ -84,11 +84,18 @@ def children_of(pid: int) -> list[dict]:
     return found
 
 
-def say_ended(**more):
+def facts_of(binding) -> dict:
+    """Returns what zf_runtime.bind() did."""
+    return {"bound": bool(binding), "source": binding.source, "plan": binding.plan, "cpus": sorted(binding.cpus),
+            "moved": binding.moved, "errors": binding.errors, "text": str(binding)}
+
+
+def say_ended(own_rank: int | None = None, **more):
     """Says where all threads of this process, and of its children, may run now."""
-    say(ended={"arguments": sys.argv[1:], "omp": os.environ.get("OMP_NUM_THREADS"),
-               "binding": os.environ.get("ZF_BINDING"), "main": str(os.getpid()), "threads": masks_of("self"),
-               "children": children_of(os.getpid())} | more)
+    where = {"arguments": sys.argv[1:], "omp": os.environ.get("OMP_NUM_THREADS"),
+             "binding": os.environ.get("ZF_BINDING"), "main": str(os.getpid()), "threads": masks_of("self"),
+             "children": children_of(os.getpid())}
+    say(rank=rank() if own_rank is None else own_rank, ended=where | more)
 
 
 def leave_group():

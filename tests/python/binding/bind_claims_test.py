@@ -9,8 +9,9 @@ import sys
 import threading
 from unittest import mock
 
-from bound_process import CPUS, PRELUDE, BoundProcess
+from bound_process import CPUS, PRELUDE, BoundProcess, cpu_list
 from zf_runtime.binding import claims
+from zf_runtime.binding.cpu_lists import in_words
 
 BINDS = "binding = bind(1, 2)\nassert binding, str(binding)\nprint('bound', flush=True)\n"
 STAYS = "import time\ntime.sleep(100)\n"
@@ -40,6 +41,19 @@ class Claims(BoundProcess):
 
     def test_a_second_process_with_the_same_home_is_not_bound_and_names_the_first(self):
         self.assert_held(self.hold(BINDS + STAYS))
+
+    def test_a_second_job_is_told_what_to_give_and_with_that_it_is_bound(self):
+        """A folder of claims for each job, or CPUs."""
+        holder = self.hold(BINDS + STAYS)
+        job = IMPATIENT + "said(bind(0, 1))"
+        said, = self.run_python(job)
+        self.assert_not_bound(said, f"{in_words(CPUS)} would be this rank's, and process {holder.pid} (",
+                              f") has bound itself to {in_words(HOME)}: end it, or give each job CPUs or GPUs of its "
+                              "own (taskset, CUDA_VISIBLE_DEVICES); jobs that may share CPUs get a folder each "
+                              "(ZF_CLAIMS)")
+        self.assert_bound(self.run_python(job, ZF_CLAIMS=str(self.folder / "own"))[0], CPUS)
+        others = CPUS[:len(CPUS) // 2]
+        self.assert_bound(self.run_python(job, before=["taskset", "-c", cpu_list(others)])[0], others)
 
     def test_of_a_killed_rank_is_free_although_its_children_live(self):
         """A data loader's worker has all that its parent had open. A zombie counts as ended."""
