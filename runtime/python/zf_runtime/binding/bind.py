@@ -173,7 +173,7 @@ def _last_here() -> _Last | None:
 def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, str]) -> Home | None:
     """Returns the home of ZF_BINDING if it is this process's, and the caller wants no other."""
     home = own_home(variables)
-    if home is None or not home.is_bound or (_last_here() is None and rank is not None and rank != home.rank):
+    if home is None or (_last_here() is None and rank is not None and rank != home.rank):
         return None
     planned = variables.get("ZF_PLAN", "")
     return None if plan is not None and os.path.abspath(plan) != os.path.abspath(planned) else home

@@ -24,22 +24,24 @@ class Home(NamedTuple):
     whole: frozenset[int]  # the rank's home
     training: frozenset[int]  # the part of it that our runtime leaves to training while it is open
     framework: str
-    is_bound: bool  # False: zf-tune exec was told to go on without this binding
     kept: frozenset[int] | None  # the nodes of a memory policy of others, which the process keeps
     may_overlap: bool  # neighbours share these CPUs: other ranks may have them, too
 
 
 def parse_home(line: str) -> Home:
-    """Reads ZF_BINDING. Raises ValueError if it is malformed or of another version."""
+    """Reads ZF_BINDING. Raises ValueError if it is malformed or of another version, or if zf-tune exec was told to go
+    on without this binding."""
     version, *words = line.split(" ")
     if version != VERSION:
         raise ValueError(f"ZF_BINDING does not begin with {VERSION}")
+    if "started_on=nothing" in words:
+        raise ValueError("ZF_BINDING binds nothing")
     try:
         values = dict(word.split("=", 1) for word in words)
         whole, training = cpu_lists.parse(values["home"]), cpu_lists.parse(values["training"])
         home = Home(int(values["rank"]), training if values["started_on"] == "training" else whole,
                     frozenset() if values["policy"] == "none" else cpu_lists.parse(values["mems"]),
-                    whole, training, values["framework"], values["started_on"] != "nothing",
+                    whole, training, values["framework"],
                     cpu_lists.parse(values["kept_nodes"]) if "kept_policy" in values else None,
                     "optimizer_threads" in values)
     except (KeyError, ValueError) as error:
@@ -103,7 +105,7 @@ def find_outer(variables: Mapping[str, str]) -> Outer | None:
         allowed = cpu_lists.parse(variables.get("ZF_ALLOWED", "")) or None
     except ValueError:
         return None
-    return Outer(home, allowed, _call(variables.get("ZF_BIND", ""), line)) if home.is_bound else None
+    return Outer(home, allowed, _call(variables.get("ZF_BIND", ""), line))
 
 
 def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,6 @@ import contextlib
 import os
 import sys
 import threading
-import time
 from typing import NamedTuple
 
 from ..native.environment import switched_off
@@ -49,7 +48,6 @@ class _Watch:
         self.pid = os.getpid()
         self.home: Home | None = None
         self.threads: dict[tuple[int, int], frozenset[int]] = {}
-        self.since = time.monotonic()
         self.first_step: int | None = None
         self.has_looked = False
         self.is_over = threading.Event()
@@ -138,7 +136,7 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
     is_by_exec = watch.home is None
     if watch.home is None:  # zf-tune exec has bound it, or it is not bound
         watch.home = own_home(which_rank.own(os.environ))
-        if watch.home is None or not watch.home.is_bound:
+        if watch.home is None:
             return []
         watch.threads = _start_mask(watch.home)
     moved = moved_threads(watch.home, watch.threads, own_threads.all_threads())

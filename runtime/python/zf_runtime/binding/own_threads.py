@@ -57,18 +57,14 @@ def all_threads() -> list[Thread]:
 
 
 def name_of(tid: int) -> str:
-    """Returns how to call a thread: by its name, if that is not the process's; else by the library in which it waits,
-    if /proc says it; else by neither."""
+    """Returns how to call a thread: by its name, if that is not the process's. zf-tune verify looks into others."""
     try:
         name, process = _comm(tid), _comm(os.getpid())
     except OSError:
         return "ended"
     if tid == os.getpid():
         return "the main thread"
-    if name and name != process:
-        return name
-    library = _library_of(tid)
-    return f"unnamed, in {library}" if library else "unnamed"
+    return name if name not in ("", process) else "unnamed"
 
 
 def _comm(tid: int) -> str:
@@ -122,20 +118,3 @@ def stat_of(task: str) -> list[str]:
     blanks and brackets. Raises OSError if there is no such task."""
     with open(f"/proc/{task}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].decode().split()
-
-
-def _library_of(tid: int) -> str:
-    """Returns the name of the library that holds a sleeping thread's program counter; empty if that is the C library,
-    where every thread may wait, or if it is not known."""
-    try:
-        with open(f"/proc/self/task/{tid}/syscall") as file:
-            counter = int(file.read().split()[-1], 16)  # "running" if it does not sleep
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            for line in maps:
-                low, _, rest = line.partition("-")
-                if int(low, 16) <= counter < int(rest.split(" ", 1)[0], 16):
-                    name = line.rstrip("\n").rpartition("/")[2] if "/" in line else ""
-                    return "" if name.startswith(("libc.so", "libc-", "libpthread", "ld-")) else name
-    except (OSError, ValueError):
-        pass
-    return ""
