@@ -9,9 +9,8 @@ import fcntl
 import functools
 import os
 import stat
-import threading
 import time
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from . import cpu_lists
 from .own_threads import stat_of
@@ -19,24 +18,10 @@ from .own_threads import stat_of
 # A rank that was started again waits so long for the one before to end.
 _WAITS_S = 5.0
 _LOOKS_EVERY_S = 0.01
-_mutex = threading.Lock()  # the file's lock is the process's
-
-
-def _renew_mutex() -> None:
-    global _mutex  # noqa: PLW0603  another thread may have held it when this child was forked
-    _mutex = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_mutex)
 
 
 class Claimed(Exception):
     """Another process has some of the CPUs. The text is one sentence."""
-
-
-class _Claim(NamedTuple):
-    pid: int
-    cpus: frozenset[int]
 
 
 def take(cpus: frozenset[int], is_inside: bool) -> str:
@@ -56,20 +41,24 @@ def take(cpus: frozenset[int], is_inside: bool) -> str:
 
 
 def _refusal(folder: str, cpus: frozenset[int], is_inside: bool) -> str:
-    """Claims CPUs, or returns which process has them, or the lock. The lock is held for the moment of a look; a child
-    that is forked meanwhile does not have this kind of lock."""
-    with _mutex, open(os.path.join(folder, "lock"), "w") as lock:
+    """Claims CPUs, or returns which process has them, or the lock. The lock is held for the moment of a look, by one
+    thread of one process."""
+    with open(os.path.join(folder, "lock"), "w") as lock:
         try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             return f"{folder}/lock is held by another process for {_WAITS_S:.0f} s: end it"
-        other = _other(folder, cpus, _ancestors() if is_inside else set())
-        if other is not None:
-            return (f"{cpu_lists.in_words(cpus)} would be this rank's, and process {other.pid} ({_command(other.pid)}) "
-                    f"has bound itself to {cpu_lists.in_words(other.cpus)}: end it, or give each job CPUs or GPUs of "
-                    "its own (taskset, CUDA_VISIBLE_DEVICES); jobs that may share CPUs get a folder each (ZF_CLAIMS)")
-        with open(os.path.join(folder, _name(os.getpid())), "w") as file:
-            file.write(cpu_lists.text_of(cpus))
+        try:
+            for pid, its_cpus in _others(folder, _ancestors() if is_inside else set()):
+                if its_cpus & cpus:
+                    return (f"{cpu_lists.in_words(cpus)} would be this rank's, and process {pid} ({_command(pid)}) has "
+                            f"bound itself to {cpu_lists.in_words(its_cpus)}: end it, or give each job CPUs or GPUs of "
+                            "its own (taskset, CUDA_VISIBLE_DEVICES); jobs that may share CPUs get a folder each "
+                            "(ZF_CLAIMS)")
+            with open(os.path.join(folder, _name(os.getpid())), "w") as file:
+                file.write(cpu_lists.text_of(cpus))
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile keeps the file open
     return ""
 
 
@@ -93,8 +82,8 @@ def _folder() -> str:
     return folder
 
 
-def _other(folder: str, cpus: frozenset[int], ancestors: set[int]) -> _Claim | None:
-    """Returns a claim of another process to some of these CPUs. Removes those of processes that have ended."""
+def _others(folder: str, ancestors: set[int]) -> Iterator[tuple[int, frozenset[int]]]:
+    """Yields the claims of other processes than ancestors. Removes those of processes that have ended."""
     space = _space()
     for name in sorted(os.listdir(folder)):
         its_space, _, process = name.partition("-")
@@ -107,10 +96,7 @@ def _other(folder: str, cpus: frozenset[int], ancestors: set[int]) -> _Claim | N
                 os.remove(path)
             elif int(pid) != os.getpid() and int(pid) not in ancestors:
                 with open(path) as file:
-                    claim = _Claim(int(pid), cpu_lists.parse(file.read()))
-                if claim.cpus & cpus:
-                    return claim
-    return None
+                    yield int(pid), cpu_lists.parse(file.read())
 
 
 def _name(pid: int) -> str:
