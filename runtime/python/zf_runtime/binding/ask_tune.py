@@ -8,7 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from . import cpu_lists
@@ -55,9 +55,7 @@ def where(options: Sequence[str], variables: Mapping[str, str], cpus: frozenset[
     if program is None:
         raise NotBound("zf-tune, which finds the homes, was not found: install it (docs/install.md), or set "
                        "ZF_TUNE_BINARY")
-    words = [program, "where", "--format", "json", *options]
-    done = _on(cpus, lambda: subprocess.run(words, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True,
-                                            text=True, timeout=_DEADLINE_S, check=False))
+    done = _run_on(cpus, [program, "where", "--format", "json", *options], variables)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         raise NotBound(lines[-1].removeprefix("zf-tune: ") if lines else f"{program} ended with {done.returncode}")
@@ -72,26 +70,17 @@ def where(options: Sequence[str], variables: Mapping[str, str], cpus: frozenset[
         raise NotBound(f"{program} is of another version than this package: {error!r}") from None
 
 
-def _on(cpus: frozenset[int], call: Callable[[], subprocess.CompletedProcess[str]]) -> subprocess.CompletedProcess[str]:
-    """Calls a function in a thread of its own that may run on these CPUs: children inherit that. Masks of others do not
+def _run_on(cpus: frozenset[int], words: list[str], variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a program from a thread of its own that may run on these CPUs: children inherit that. Masks of others do not
     change."""
-    done: list[subprocess.CompletedProcess[str]] = []
-    why: list[str] = []
+    def run() -> subprocess.CompletedProcess[str]:
+        os.sched_setaffinity(0, cpus)
+        return subprocess.run(words, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=_DEADLINE_S, check=False)
 
-    def main() -> None:
-        try:
-            os.sched_setaffinity(0, cpus)
-        except OSError as error:
-            why.append(f"the CPUs of a thread cannot be set here: {error.strerror}")
-            return
-        try:
-            done.append(call())
-        except subprocess.TimeoutExpired:
-            why.append(f"zf-tune did not end within {_DEADLINE_S} s")
-        except OSError as error:
-            why.append(f"zf-tune cannot be started: {error}")
-
-    run_apart(main)
-    if why or not done:
-        raise NotBound(why[0] if why else "zf-tune was not run")
-    return done[0]
+    try:
+        return run_apart(run)
+    except subprocess.TimeoutExpired:
+        raise NotBound(f"zf-tune did not end within {_DEADLINE_S} s") from None
+    except OSError as error:
+        raise NotBound(f"zf-tune cannot be started on {cpu_lists.in_words(cpus)}: {error}") from None

@@ -98,19 +98,17 @@ def count_regions() -> Regions:
     openmp = _find_openmp()
     torch: Any = sys.modules.get("torch")
     threads = 0 if openmp is None else int(openmp.omp_get_max_threads())
-    found: list[Regions] = []
 
-    def main() -> None:
+    def count() -> Regions:
         if hasattr(torch, "get_num_threads"):
             torch.get_num_threads()  # gives this thread torch's number
         forward = _region(openmp, threads)
         try:
-            found.append(Regions(forward, _backward(openmp, torch)))
+            return Regions(forward, _backward(openmp, torch))
         except RuntimeError:  # of torch: what it says then belongs to the job's own first backward
-            found.append(Regions(forward, None))
+            return Regions(forward, None)
 
-    run_apart(main)
-    return found[0] if found else Regions(None, None)
+    return run_apart(count)
 
 
 def _region(openmp: Any, threads: int) -> Region | None:

@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from . import cpu_lists
 
+_T = TypeVar("_T")
 _MOST_PASSES = 50
 _END_S = 1.0  # how long a thread that has done its work may take to end
 
@@ -29,15 +30,27 @@ class Moves(NamedTuple):
     problem: str  # why a thread may still have the old mask; empty: none has it
 
 
-def run_apart(main: Callable[[], None]) -> None:
+def run_apart(call: Callable[[], _T]) -> _T:
     """Calls a function in a thread of its own, and waits until that thread has ended. join() returns a moment before,
-    and a list of threads would have it then."""
+    and a list of threads would have it then. Returns or raises what the function does."""
+    done: list[_T] = []
+    failed: list[BaseException] = []
+
+    def main() -> None:
+        try:
+            done.append(call())
+        except BaseException as error:
+            failed.append(error)
+
     thread = threading.Thread(target=main, name="zf-bind")
     thread.start()
     thread.join()
     deadline = time.monotonic() + _END_S
     while os.path.exists(f"/proc/self/task/{thread.native_id}") and time.monotonic() < deadline:
         time.sleep(0.0002)
+    if failed:
+        raise failed[0]
+    return done[0]
 
 
 def main_cpus() -> frozenset[int]:
