@@ -137,15 +137,15 @@ said(bind(1, 2), claims=os.listdir(os.environ["ZF_CLAIMS"]))
         self.assertEqual(said["claims"], ["lock"])
 
     def test_of_its_own_process_is_known_by_its_start(self):
-        self.assertRegex(claims._name(os.getpid()), rf"^[0-9a-f]{{32}}\.\d+-{os.getpid()}-\d+$")
-        self.assertEqual(claims._name(2**22 + 1), "")
+        self.assertRegex(claims.name_of(os.getpid()), rf"^[0-9a-f]{{32}}\.\d+-{os.getpid()}-\d+$")
+        self.assertEqual(claims.name_of(2**22 + 1), "")
 
     def others(self) -> list:
         return list(claims._others(str(self.folder), set()))
 
     def test_claims_of_another_node_stay_and_do_not_count(self):
         """A folder at home is seen by all nodes, and the first PID namespace has the same number on each."""
-        own = claims._name(os.getpid())
+        own = claims.name_of(os.getpid())
         foreign = self.folder / (own.replace(claims._boot(), "0" * 32).rsplit("-", 2)[0] + "-4194305-1")
         for path in (foreign, self.folder / f"{claims._space()}-x-1", self.folder / "lock"):
             path.write_text("0")
@@ -153,7 +153,7 @@ said(bind(1, 2), claims=os.listdir(os.environ["ZF_CLAIMS"]))
         self.assertTrue(foreign.exists())
 
     def test_a_claim_that_is_given_back_during_the_look_is_free(self):
-        with mock.patch.object(claims.os, "listdir", return_value=[claims._name(os.getppid())]):
+        with mock.patch.object(claims.os, "listdir", return_value=[claims.name_of(os.getppid())]):
             self.assertEqual(self.others(), [])
 
     def test_a_child_that_was_forked_during_a_look_keeps_no_lock(self):

@@ -58,20 +58,17 @@ def _bind(rank: int | None, ranks: int | None, plan: str | None, strict: bool) -
     variables = which_rank.own(os.environ)
     before = _mask_of_process()
     outer = find_outer(os.environ)
-    place = None if outer is None or _last_here() is not None else _place_of_child(outer, rank, ranks, before)
-    if place is not None:
-        return _find_and_move(*place, rank is not None, plan, before, strict)
-    bound = _bound_already(rank, plan, variables)
-    if bound is None:
-        who = which_rank.who(rank, ranks, variables)
-        return _find_and_move(who, _cpus(outer, before), rank is not None, plan, before, strict)
-    errors = _ignored(rank, ranks, bound, variables)
-    if before in (bound.cpus, bound.training):
-        moved_threads.expect_unless_expected(bound)
-        return Binding(bound.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
-                       _preferred(bound), left=_left(before), errors=tuple(errors))
-    again = "zf-tune exec or a bind() before: the mask was set again"
-    return _move(Found(bound, "ZF_RANK", again, _preferred(bound), {}, [], []), before, errors)
+    place = None if outer is None else _place_of_child(outer, rank, ranks, before, variables)
+    if outer is not None and place is None and _is_bound_already(outer, rank, plan, variables):
+        home, errors = outer.home, _ignored(rank, ranks, outer, variables)
+        if before in (home.cpus, home.training):
+            moved_threads.expect_unless_expected(home)
+            return Binding(home.rank, "ZF_RANK", "zf-tune exec or a bind() before: nothing was changed", before,
+                           _preferred(home), left=_left(before), errors=tuple(errors))
+        again = "zf-tune exec or a bind() before: the mask was set again"
+        return _move(Found(home, "ZF_RANK", again, _preferred(home), {}, [], []), before, errors)
+    who, cpus = place or (which_rank.who(rank, ranks, variables), _cpus(outer, before))
+    return _find_and_move(who, cpus, rank is not None, plan, before, strict)
 
 
 def _preferred(home: Home) -> frozenset[int]:
@@ -79,19 +76,18 @@ def _preferred(home: Home) -> frozenset[int]:
     return home.mems if home.kept is None else frozenset()
 
 
-def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
-                    before: frozenset[int]) -> tuple[Who, _Cpus] | None:
+def _place_of_child(outer: Outer, rank: int | None, ranks: int | None, before: frozenset[int],
+                    variables: Mapping[str, str]) -> tuple[Who, _Cpus] | None:
     """Returns who this process is, and which CPUs count, if bind() has bound a process above it as another rank. None
-    if it is the same rank, or if zf-tune exec has bound it. Children that are ranks of a job of their own divide the
-    home of the process that has started them."""
-    if outer.call is None:
+    if it is the same rank or process, or if zf-tune exec has bound it. Children that are ranks of a job of their own
+    divide the home of the process that has started them."""
+    if outer.call is None or outer.is_own:
         return None
-    variables = {name: value for name, value in os.environ.items() if name not in OURS}
-    own = which_rank.own(variables)
+    own = {name: value for name, value in variables.items() if name not in OURS}
     who = which_rank.who(rank, ranks, own)
     by_gpu = who.rank is None and (ray.is_worker() or digest_of_lists(own) not in ("", outer.call.lists))
     is_same_job = not by_gpu and who.ranks in (None, outer.call.ranks) and (
-        who.rank is None or outer.call.may_be_of(which_rank.own(os.environ)))
+        who.rank is None or outer.call.may_be_of(variables))
     if is_same_job and who.rank in (None, outer.call.rank):
         return None
     if is_same_job and outer.call.rank is not None:
@@ -101,7 +97,6 @@ def _place_of_child(outer: Outer, rank: int | None, ranks: int | None,
 
 def _find_and_move(who: Who, cpus: _Cpus, is_users_rank: bool, plan: str | None, before: frozenset[int],
                    strict: bool) -> Binding:
-    global _last  # noqa: PLW0603  a binding belongs to the process
     list_of, variables = ray.gpu_lists(who.ranks, os.environ)
     while who.rank is None and (inherited := local_rank(variables)):  # what Ray was started with is not its workers'
         del variables[inherited.variable]
@@ -126,9 +121,7 @@ def _find_and_move(who: Who, cpus: _Cpus, is_users_rank: bool, plan: str | None,
         found = found._replace(notes=[*found.notes, f"OMP_NUM_THREADS={rays_threads} is taken to be Ray's"])
     told = {**found.variables, **variables_of_call(who, found.variables["ZF_BINDING"], os.environ)}
     done = _move(found._replace(source=found.source or who.source, variables=told), before, pinning)
-    if done:
-        _last = _Last(os.getpid(), os.environ["ZF_BINDING"], who, done.source)
-    else:
+    if not done:
         claims.give_back()
     return done
 
@@ -151,50 +144,27 @@ def _claimed(found: Found, who: Who, cpus: _Cpus, ask: Callable[[str], Found]) -
     return found._replace(notes=[*([note] if note else []), *found.notes])
 
 
-class _Last(NamedTuple):
-    """What bind() has bound, and as whom."""
-
-    pid: int
-    line: str  # ZF_BINDING
-    who: Who
-    source: str
-
-
-_last: _Last | None = None
-
-
-def _last_here() -> _Last | None:
-    """Returns the last binding, if this process made it and ZF_BINDING has not changed since."""
-    if _last is None or _last.pid != os.getpid() or _last.line != os.environ.get("ZF_BINDING"):
-        return None
-    return _last
-
-
-def _bound_already(rank: int | None, plan: str | None, variables: Mapping[str, str]) -> Home | None:
-    """Returns the home of ZF_BINDING if it is this process's, and the caller wants no other."""
+def _is_bound_already(outer: Outer, rank: int | None, plan: str | None, variables: Mapping[str, str]) -> bool:
+    """Returns whether the home of ZF_BINDING is this process's, and the caller wants no other."""
     home = own_home(variables)
-    if home is None or (_last_here() is None and rank is not None and rank != home.rank):
-        return None
-    planned = variables.get("ZF_PLAN", "")
-    return None if plan is not None and os.path.abspath(plan) != os.path.abspath(planned) else home
+    if home is None or (not outer.is_own and rank not in (None, home.rank)):
+        return False
+    return plan is None or os.path.abspath(plan) == os.path.abspath(variables.get("ZF_PLAN", ""))
 
 
-def _ignored(rank: int | None, ranks: int | None, home: Home, variables: Mapping[str, str]) -> list[str]:
+def _ignored(rank: int | None, ranks: int | None, outer: Outer, variables: Mapping[str, str]) -> list[str]:
     """Returns a sentence if the arguments are not those by which this process was bound."""
-    last = _last_here()
-    outer = find_outer(os.environ)
-    if last is None and outer is not None and outer.call is not None:  # of a process above, and they agree
+    if outer.call is not None and not outer.is_own:  # of a process above, and they agree
         return []
-    was = Who(home.rank, _ranks_of_exec(variables), "") if last is None else last.who
-    differing = [f"{name}={given}" for name, given, had in (("rank", rank, was.rank), ("ranks", ranks, was.ranks))
-                 if given is not None and given != had]
-    if not differing or (last is None and was.ranks is None):
+    had = _ranks_of_exec(variables) if outer.call is None else outer.call.ranks
+    differing = [f"rank={rank}"] if rank not in (None, outer.home.rank) else []
+    if ranks not in (None, had) and (had is not None or outer.is_own):
+        differing.append(f"ranks={ranks}")
+    if not differing:
         return []
-    by = "zf-tune exec" if last is None else "a bind() before"
-    known = (f"by {last.source}" if last is not None and was.rank is None else
-             f"as rank {was.rank}" + ("" if was.ranks is None else f" of {was.ranks}"))
-    return [f"{' and '.join(differing)} {'is' if len(differing) == 1 else 'are'} ignored: {by} has bound this process "
-            f"{known}"]
+    return [f"{' and '.join(differing)} {'is' if len(differing) == 1 else 'are'} ignored: "
+            f"{'a bind() before' if outer.is_own else 'zf-tune exec'} has bound this process as rank {outer.home.rank}"
+            + ("" if had is None else f" of {had}")]
 
 
 def _ranks_of_exec(variables: Mapping[str, str]) -> int | None:

@@ -3,12 +3,13 @@ who was bound, and which CPUs there were before."""
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..native.environment import local_rank
-from . import cpu_lists
+from . import claims, cpu_lists
 from .ray import LISTS
 from .which_rank import Who
 
@@ -77,6 +78,7 @@ _OF_MASTER = ("MASTER_ADDR", "MASTER_PORT")
 class Call(NamedTuple):
     """What bind() has bound a process as; None: it was not known."""
 
+    process: str  # a digest of the name of its claim, which no other process has
     rank: int | None
     ranks: int | None
     lists: str  # a digest of its lists of GPUs
@@ -96,6 +98,11 @@ class Outer(NamedTuple):
     allowed: frozenset[int] | None  # the CPUs that it might use before; None: not said
     call: Call | None  # of bind(); None: zf-tune exec has bound it
 
+    @property
+    def is_own(self) -> bool:
+        """True if bind() has bound this very process."""
+        return self.call is not None and self.call.process == _digest(claims.name_of(os.getpid()))
+
 
 def find_outer(variables: Mapping[str, str]) -> Outer | None:
     """Returns what the environment says; None if no process was bound, or if that cannot be read."""
@@ -112,7 +119,7 @@ def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict
     """Returns what find_outer() reads a Call from, after bind() has set ZF_BINDING to the line."""
     rank, ranks = ("" if number is None else str(number) for number in (who.rank, who.ranks))
     digests = (digest_of_lists(variables), _digest_of(_OF_LAUNCHER, variables), _meeting(variables))
-    return {"ZF_BIND": ":".join((_digest(line), rank, ranks, *digests))}
+    return {"ZF_BIND": ":".join((_digest(line), _digest(claims.name_of(os.getpid())), rank, ranks, *digests))}
 
 
 def digest_of_lists(variables: Mapping[str, str]) -> str:
@@ -133,10 +140,10 @@ def _digest_of(names: tuple[str, ...], variables: Mapping[str, str]) -> str:
 def _call(text: str, line: str) -> Call | None:
     """Returns None if a zf-tune exec inside has set ZF_BINDING since."""
     words = text.split(":")
-    if len(words) != 6 or words[0] != _digest(line):
+    if len(words) != 7 or words[0] != _digest(line):
         return None
-    rank, ranks = (int(word) if word.isdigit() else None for word in words[1:3])
-    return Call(rank, ranks, *words[3:])
+    rank, ranks = (int(word) if word.isdigit() else None for word in words[2:4])
+    return Call(words[1], rank, ranks, *words[4:])
 
 
 def _digest(text: str) -> str:
