@@ -31,11 +31,11 @@ def say(moved):
 # The look comes 0.2 s after bind() began, but not before the test has moved threads, however long that takes.
 LATE = """
 moved_threads._AFTER_S = 0.2
-are_moved, look_now = threading.Event(), moved_threads._look_without_optimizer
-def look_when_moved(watch):
+are_moved, look_now = threading.Event(), moved_threads._look_safely
+def look_when_moved(*when):
     are_moved.wait(20)
-    look_now(watch)
-moved_threads._look_without_optimizer = look_when_moved
+    return look_now(*when)
+moved_threads._look_safely = look_when_moved
 """
 
 

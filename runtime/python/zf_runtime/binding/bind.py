@@ -197,10 +197,10 @@ def _cpus(outer: Outer | None, before: frozenset[int]) -> _Cpus:
 
 def _move(found: Found, before: frozenset[int], said: list[str]) -> Binding:
     home = found.home
-    moved_threads.expect(home, home.cpus)
+    moved_threads.expect(home)
     moves = own_threads.move(before, home.cpus) if before != home.cpus else own_threads.Moves(0, "")
     if own_threads.main_cpus() == before != home.cpus:  # refused: this process must not pass for a bound one
-        moved_threads.expect_no_more()
+        moved_threads.expect(None)
         return Binding(home.rank, found.source, errors=(*said, moves.problem), notes=tuple(found.notes))
     os.environ.update(found.variables)  # for our runtime in this process, and for processes that it starts
     return _done(found, moves, said)

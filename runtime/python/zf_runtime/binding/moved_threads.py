@@ -44,29 +44,31 @@ class Moved(NamedTuple):
 class _Watch:
     """What one process expects, and whether it has looked. A forked child starts anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Home | None) -> None:
         self.pid = os.getpid()
-        self.home: Home | None = None
+        self.home = home
         self.threads: dict[tuple[int, int], frozenset[int]] = {}
         self.first_step: int | None = None
         self.has_looked = False
         self.is_over = threading.Event()
 
 
-_watch = _Watch()
+_watch = _Watch(None)
 
 
-def expect(home: Home, cpus: frozenset[int] | None = None) -> None:
-    """Looks 60 s from now unless an optimizer of ours steps by then. To be called before threads are moved to these
-    CPUs: the thread that will look stands there already, so that zf-tune verify --watch knows who moves the others."""
+def expect(home: Home | None) -> None:
+    """Looks 60 s from now unless an optimizer of ours steps by then; None: takes that back. To be called before threads
+    are moved to the home: the thread that will look stands there already, so that zf-tune verify --watch knows who
+    moves the others."""
     global _watch  # noqa: PLW0603  masks belong to the process
-    expect_no_more()
-    _watch = _Watch()
-    _watch.home = home
+    if _watch.pid == os.getpid():
+        _watch.is_over.set()
+    _watch = _Watch(home)
     stands = threading.Event()
     with contextlib.suppress(RuntimeError):  # no more threads may be started: then step 20 looks alone
-        threading.Thread(target=_look_later, args=[_watch, cpus, stands], name=_NAME, daemon=True).start()
-        stands.wait(_STANDS_S)
+        if home is not None:
+            threading.Thread(target=_look_later, args=[_watch, home, stands], name=_NAME, daemon=True).start()
+            stands.wait(_STANDS_S)
 
 
 def expect_unless_expected(home: Home) -> None:
@@ -81,23 +83,13 @@ def remember() -> None:
     _watch.threads = {(thread.tid, thread.started): thread.cpus for thread in own_threads.all_threads()}
 
 
-def expect_no_more() -> None:
-    """Takes expect() back."""
-    global _watch  # noqa: PLW0603
-    if _watch.pid == os.getpid():
-        _watch.is_over.set()
-    _watch = _Watch()
-
-
 def look(step_number: int) -> list[Moved]:
     """Looks at all masks in the 20th step that is seen here, and says on stderr which threads were moved; returns them,
     too. To be called after each step: the other calls cost nothing. Does nothing in a process that neither bind() nor
     zf-tune exec has bound."""
     watch = _watch
-    if watch.has_looked:
+    if watch.has_looked or watch.pid != os.getpid():  # a forked child, such as a data loader's, does not look
         return []
-    if watch.pid != os.getpid():
-        return []  # a forked child, such as a data loader's
     if watch.first_step is None:
         watch.first_step = step_number
     if step_number - watch.first_step + 1 < _AFTER_STEPS:
@@ -105,19 +97,13 @@ def look(step_number: int) -> list[Moved]:
     return _look_safely(watch, f"in the first {_AFTER_STEPS} steps")
 
 
-def _look_later(watch: _Watch, cpus: frozenset[int] | None, stands: threading.Event) -> None:
+def _look_later(watch: _Watch, home: Home, stands: threading.Event) -> None:
     with contextlib.suppress(OSError):  # a mask that is refused is refused to the others, too
-        if cpus is not None:
-            os.sched_setaffinity(0, cpus)
+        os.sched_setaffinity(0, home.cpus)
     with contextlib.suppress(OSError), open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as name:
         name.write(_NAME)
     stands.set()
-    if not watch.is_over.wait(_AFTER_S):
-        _look_without_optimizer(watch)
-
-
-def _look_without_optimizer(watch: _Watch) -> None:
-    if watch is _watch and watch.first_step is None and not watch.has_looked and watch.pid == os.getpid():
+    if not watch.is_over.wait(_AFTER_S) and watch.first_step is None:
         _look_safely(watch, f"within {_AFTER_S} s after zf_runtime.bind()")
 
 
