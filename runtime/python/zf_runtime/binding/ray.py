@@ -13,7 +13,7 @@ LISTS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 def is_worker() -> bool:
     """Returns whether this process is a worker of Ray, which runs tasks or an actor."""
-    worker = _worker()
+    worker: Any = getattr(sys.modules.get("ray._private.worker"), "global_worker", None)
     return worker is not None and bool(worker.connected) and worker.mode == sys.modules["ray"].WORKER_MODE
 
 
@@ -63,7 +63,7 @@ def own_threads() -> str | None:
     """Returns the OMP_NUM_THREADS that Ray has set in this worker: its CPUs, or 1. None outside, if it came with the
     process, and if it has another value since."""
     value = os.environ.get("OMP_NUM_THREADS", "")
-    if not is_worker() or f"OMP_NUM_THREADS={value}" in variables_at_start():
+    if not is_worker() or f"OMP_NUM_THREADS={value}" in _environ(os.getpid()):
         return None
     cpus = sys.modules["ray"].get_runtime_context().get_assigned_resources().get("CPU")
     return value if value == str(max(int(cpus or 1), 1)) else None
@@ -72,24 +72,14 @@ def own_threads() -> str | None:
 def without_inherited(variables: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables of this worker without those that Ray itself was started with: they say which rank
     the process was that started Ray."""
-    raylets = _environ(os.getppid()) or variables_at_start()
+    raylets = _environ(os.getppid()) or _environ(os.getpid())
     return {name: value for name, value in variables.items() if f"{name}={value}" not in raylets}
 
 
-def variables_at_start() -> set[str]:
-    """Returns the variables that this process was started with, "NAME=value"."""
-    return _environ(os.getpid())
-
-
 def _environ(pid: int) -> set[str]:
-    """Returns the variables that a process was started with; none if they cannot be read."""
+    """Returns the variables that a process was started with, "NAME=value"; none if they cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return {os.fsdecode(entry) for entry in file.read().split(b"\0")}
     except OSError:
         return set()
-
-
-def _worker() -> Any:
-    private = sys.modules.get("ray._private.worker")
-    return None if private is None else getattr(private, "global_worker", None)

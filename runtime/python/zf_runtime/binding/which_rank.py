@@ -23,7 +23,9 @@ def who(rank: int | None, ranks: int | None, variables: Mapping[str, str]) -> Wh
     process: see own(). Raises RuntimeError if a variable is malformed or contradicts another, unless rank= is given."""
     source = "" if rank is None else "rank="
     try:
-        known = _by_launcher(variables) or _by_train()
+        known = _by_launcher(variables)
+        if known is None and (train := ray.train_rank()) is not None:
+            known = Who(*train, "Ray Train")
     except RuntimeError:
         if rank is None:
             raise
@@ -47,11 +49,6 @@ def _by_launcher(variables: Mapping[str, str]) -> Who | None:
         return None
     count = launched_ranks(variables)
     return Who(rank.value, None if count is None else count.value, rank.variable)
-
-
-def _by_train() -> Who | None:
-    found = ray.train_rank()
-    return None if found is None else Who(*found, "Ray Train")
 
 
 def own(variables: Mapping[str, str]) -> dict[str, str]:
