@@ -55,7 +55,7 @@ class _Cpus(NamedTuple):
 
 
 def _bind(rank: int | None, ranks: int | None, plan: str | None, strict: bool) -> Binding:
-    variables = which_rank.own(os.environ)
+    variables = ray.own_variables(os.environ)
     before = _mask_of_process()
     outer = find_outer(os.environ)
     place = None if outer is None else _place_of_child(outer, rank, ranks, before, variables)

@@ -11,7 +11,7 @@ import threading
 from typing import NamedTuple
 
 from ..native.environment import switched_off
-from . import cpu_lists, own_threads, which_rank
+from . import cpu_lists, own_threads, ray
 from .home import Home, own_home
 from .math_threads import PINNING
 
@@ -121,7 +121,7 @@ def _look(watch: _Watch, when: str) -> list[Moved]:
         return []
     is_by_exec = watch.home is None
     if watch.home is None:  # zf-tune exec has bound it, or it is not bound
-        watch.home = own_home(which_rank.own(os.environ))
+        watch.home = own_home(ray.own_variables(os.environ))
         if watch.home is None:
             return []
         watch.threads = _start_mask(watch.home)

@@ -40,7 +40,7 @@ def gpu_lists(ranks: int | None, variables: Mapping[str, str]) -> tuple[str, dic
     share = ray.get_runtime_context().get_assigned_resources().get("GPU", 0)
     without = {name: value for name, value in variables.items() if name not in LISTS}
     if share >= 1:
-        name = next((name for name in LISTS if name in without_inherited(variables)), LISTS[0])
+        name = next((name for name in LISTS if name in own_variables(variables)), LISTS[0])
         lists = {name: ",".join(map(str, ray.get_gpu_ids()))}
         if "ROCR_VISIBLE_DEVICES" in variables:  # Ray's own, within which HIP counts
             lists = {"ROCR_VISIBLE_DEVICES": variables["ROCR_VISIBLE_DEVICES"]} | lists
@@ -69,10 +69,10 @@ def own_threads() -> str | None:
     return value if value == str(max(int(cpus or 1), 1)) else None
 
 
-def without_inherited(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables of this worker without those that Ray itself was started with: they say which rank
-    the process was that started Ray."""
-    raylets = _environ(os.getppid()) or _environ(os.getpid())
+def own_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that are about this process. A worker of Ray has those that Ray itself was started with, as
+    well: they say which rank the process was that started Ray."""
+    raylets = (_environ(os.getppid()) or _environ(os.getpid())) if is_worker() else set()
     return {name: value for name, value in variables.items() if f"{name}={value}" not in raylets}
 
 

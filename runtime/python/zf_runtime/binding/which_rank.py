@@ -20,7 +20,8 @@ class Who(NamedTuple):
 def who(rank: int | None, ranks: int | None, variables: Mapping[str, str]) -> Who:
     """Returns what is known by the arguments of bind(), else by the launcher's variables, else by Ray Train. If
     one of these gives the same rank as the argument, it says of how many. `variables` are those that are about this
-    process: see own(). Raises RuntimeError if a variable is malformed or contradicts another, unless rank= is given."""
+    process: see ray.own_variables(). Raises RuntimeError if a variable is malformed or contradicts another, unless
+    rank= is given."""
     source = "" if rank is None else "rank="
     try:
         known = _by_launcher(variables)
@@ -49,8 +50,3 @@ def _by_launcher(variables: Mapping[str, str]) -> Who | None:
         return None
     count = launched_ranks(variables)
     return Who(rank.value, None if count is None else count.value, rank.variable)
-
-
-def own(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that are about this process. A worker of Ray has those of Ray's start as well."""
-    return ray.without_inherited(variables) if ray.is_worker() else dict(variables)
