@@ -39,7 +39,8 @@ USERS = {
 PYTHON_USERS = {
     "native": {"frameworks.package"},
     "record": {"cli.record", "frameworks.record"},
-    "binding": {"frameworks.bind", "frameworks.bind_example", "frameworks.bound_jobs", "frameworks.kubernetes_page"},
+    "binding": {"frameworks.bind", "frameworks.bind_example", "frameworks.bound_jobs", "frameworks.kubernetes_page",
+                "slurm.bound_ranks"},
     "in_place": {"frameworks.inplace", "frameworks.backward"},
     "backward": {"frameworks.backward"},
     "overlap": {"frameworks.overlap"},

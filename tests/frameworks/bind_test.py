@@ -1,7 +1,7 @@
 """zf_runtime.bind() in real jobs that no wrapper precedes: torch with threads that run already, launchers, and Ray.
 
 What was seen: PyTorch 2.13.0, deepspeed 0.19.8, Open MPI 4.1.4, Lightning 2.6.6, Ray 2.60.0 with Ray Train. accelerate:
-bind_example_test.py; srun: tests/slurm/jobs_test.py. Tests binding/math_threads.py, binding/ray.py."""
+bind_example_test.py; srun: tests/slurm/bound_ranks_test.py. Tests binding/math_threads.py, binding/ray.py."""
 
 import os
 import unittest

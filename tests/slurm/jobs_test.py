@@ -2,13 +2,11 @@
 
 import json
 import pathlib
-import sys
 
 from lab import HOME, kit_conf
 from slurm_case import RANKS, SHOW_RANK, SlurmTest, reports_in
-from zf_cli import SOURCE, parse_cpus
+from zf_cli import parse_cpus
 
-PACKAGE = SOURCE / "runtime/python"
 # Shell functions that print what a job may have left on the node.
 PRESENT = """
     present() {
@@ -18,13 +16,6 @@ PRESENT = """
       grep -v '^ps ' /run/lab/processes | sort
     }
     nothing_runs() { [[ -z $(pgrep 'slurmstepd|logger|timeout|zf-tune') ]]; }
-"""
-# Says whether it is bound, by what, and its CPUs, or why not.
-BIND = """
-import os
-from zf_runtime import bind
-bound = bind()
-print(bool(bound), bound.source, sorted(os.sched_getaffinity(0)), *bound.errors)
 """
 # Notes when the Prolog began and ended, and whether it failed.
 TIMED_PROLOG = f"""#!/bin/bash
@@ -47,24 +38,6 @@ class Jobs(SlurmTest):
             self.assertEqual(report["training"], rank["training"]["cpus"])
             self.assertEqual(report["optimizer"], rank["optimizer"]["cpus"])
         self.assert_each_rank_in_its_place(reports, {0: parse_cpus(plan["machine"]["cpus"])})
-
-    def test_ranks_that_bind_themselves_are_where_the_plan_says(self):
-        """Also if Slurm has given each of them CPUs of its own. In a batch script nothing says the rank."""
-        program = HOME + "/bind.py"
-        said = self.here(f"""
-            class_plan --ranks 2
-            export PYTHONPATH={PACKAGE} ZF_RUNTIME_LIBRARY={HOME}/lib/libzf_runtime.so.0
-            for bind in none cores; do
-              srun -N1 -n2 --exclusive --label --cpu-bind=$bind {sys.executable} -B {program}
-            done
-            sbatch -N1 -n2 --exclusive -o /run/lab/out --wrap '{sys.executable} -B {program}' >/dev/null
-            until_true 20 job_gone; cat /run/lab/out /etc/zf-tune/plans/*.json""", more={program: BIND})
-        *lines, batch = said[:said.index("{\n")].splitlines()
-        plan = json.loads(said[said.index("{\n"):])
-        for mode in (lines[:2], lines[2:]):
-            self.assertEqual(sorted(mode), [f"{rank}: True SLURM_LOCALID {sorted(parse_cpus(its['home']['cpus']))}"
-                                            for rank, its in enumerate(plan["ranks"])])
-        self.assertRegex(batch, r"^False .*\] nothing says which of the plan's 2 ranks this process is, .* give rank=$")
 
     def test_job_script_runs_under_the_plan(self):
         said = self.here(f"""
