@@ -79,10 +79,10 @@ class Launchers(Bind, LaunchersTest):
         self.assert_as_planned(plan, self.torchrun(2, *job("bind_rank", "plan", "threads")))
 
     def test_two_ranks_of_mpirun_have_the_homes_of_the_plan(self):
-        """Which of two masks of one CPU is the job's cannot be told: Open MPI's own binding is refused."""
+        """Which of two masks of one CPU is the job's cannot be told: a binding of Open MPI's is refused."""
         plan = self.make_plan("--ranks", "2")
         self.assert_as_planned(plan, self.mpirun(2, *job("bind_rank", "plan")))
-        refused = self.mpirun(2, *job("bind_rank", "plan"), bind_to="core")
+        refused = self.mpirun(2, *job("bind_rank", "plan"), bind_to="hwthread")
         self.assertEqual([its["bound"] for its in refused], [False, False], self.output)
         for its in refused:
             self.assertRegex(its["text"], "may be the job's or this rank's alone; .*mpirun --bind-to none")
