@@ -98,6 +98,34 @@ print(json.dumps("looked"))
         self.assertEqual(said, "looked")
         self.assertIn("within 0.2 s after zf_runtime.bind()", self.stderr)
 
+    def test_where_an_optimizer_steps_it_alone_looks(self):
+        said, = self.run_python(f"""
+bind(rank=0, ranks=2)
+os.sched_setaffinity(0, {CPUS})
+steps(1, 1)
+moved_threads._AFTER_S = 0
+watch = moved_threads._watch
+late = threading.Thread(target=moved_threads._look_later, args=[watch, watch.home, threading.Event()])
+late.start()
+late.join()
+print(json.dumps("waited"))
+""", prelude=LOOKS)
+        self.assertEqual((said, self.stderr), ("waited", ""))
+
+    def test_the_thread_that_looks_stands_at_home_before_others_are_moved(self):
+        """By it zf-tune verify --watch knows bind()'s own moves."""
+        stood, = self.run_python("""
+from zf_runtime.binding import own_threads
+move = own_threads.move
+def see(*masks):
+    print(json.dumps([sorted(os.sched_getaffinity(thread.native_id)) for thread in threading.enumerate()
+                      if thread.name == "zf-look"]))
+    return move(*masks)
+own_threads.move = see
+bind(rank=0, ranks=2)
+""", prelude=LOOKS)
+        self.assertEqual(stood, [CPUS[:len(CPUS) // 2]])
+
     def test_under_exec_too(self):
         """bind() finds the process bound."""
         said, = self.run_python(f"""{LATE}
