@@ -100,10 +100,23 @@ std::optional<EnvNumber> count_behind_local_rank(const Environment& environment,
   return std::nullopt;
 }
 
+/// Returns the number of all ranks of torch.distributed if they meet on this node's loopback, which ranks of
+/// another node cannot reach. Lightning, notebooks of accelerate, and programs with spawn() set no other
+/// number.
+std::optional<EnvNumber> count_on_loopback(const Environment& environment, int local_rank) {
+  const std::string address = environment.get("MASTER_ADDR").value_or("");
+  if (address != "localhost" && address != "::1" && !address.starts_with("127.")) return std::nullopt;
+  const auto rank = number_in(environment, "RANK", 0);
+  if (rank && rank->value != local_rank) return std::nullopt;
+  return number_in(environment, "WORLD_SIZE", 1);
+}
+
 /// Returns the number of ranks for a rank of rank_by_launcher().
 std::optional<EnvNumber> count_by_launcher(const Environment& environment, const EnvNumber& rank) {
   if (auto count = launched_count(environment, *launcher_of(rank.variable))) return count;
-  return rank.variable == kTorchrunsRank ? count_behind_local_rank(environment, rank.value) : std::nullopt;
+  if (rank.variable != kTorchrunsRank) return std::nullopt;
+  if (auto count = count_behind_local_rank(environment, rank.value)) return count;
+  return count_on_loopback(environment, rank.value);
 }
 
 /// Returns the launcher's rank that zf-tune exec made this ZF_RANK of; nothing if ZF_RANK is not from there.

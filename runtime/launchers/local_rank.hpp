@@ -25,7 +25,8 @@ std::string launchers_rank(const Environment& environment);
 
 /// Returns how many ranks the launcher that set local_rank() has started on this node, by its CountRule.
 /// - If LOCAL_RANK has no count of its own, it is the count of the other launcher with an equal rank,
-///   provided that this launcher has started more than one.
+///   provided that this launcher has started more than one; else WORLD_SIZE, if MASTER_ADDR is this node's
+///   loopback and RANK is not another number.
 /// - If zf-tune exec took ZF_RANK from a launcher (ZF_RANK_FROM), it is that launcher's count.
 /// Returns nothing if the launcher does not say, if no launcher set a rank, or if the user set ZF_RANK.
 /// Throws Error(usage) like local_rank(), if a count is malformed, and if the rank is not below the count.

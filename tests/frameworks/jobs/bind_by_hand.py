@@ -1,5 +1,5 @@
-"""Starts two ranks that no launcher tells all that bind() has to know: by torch's spawn(), by fork(), or by Lightning.
-Each calls bind(), gives what the error asks for, and says where it is at the end."""
+"""Starts two ranks that are not told at once what bind() has to know: by torch's spawn(), by fork(), or by Lightning.
+Each calls bind(), calls it again when it knows, and says where it is at the end."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ def say(rank: int, refused, binding):
 
 def spawned(rank: int):
     refused = zf_runtime.bind()
-    os.environ |= {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= {"LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
     say(rank, refused, zf_runtime.bind())
 
 
@@ -35,8 +35,7 @@ def fork():
 
 def lightning():
     """The first rank starts this script again as the second."""
-    rank = int(os.environ.get("LOCAL_RANK", "0"))
-    refused, binding = zf_runtime.bind(), zf_runtime.bind(rank, 2)
+    refused = zf_runtime.bind()
     import pytorch_lightning
     import torch
 
@@ -44,6 +43,9 @@ def lightning():
         def __init__(self):
             super().__init__()
             self.layer = torch.nn.Linear(4, 1)
+
+        def setup(self, stage):
+            say(self.trainer.local_rank, refused, zf_runtime.bind())
 
         def training_step(self, batch, _):
             return self.layer(batch).square().mean()
@@ -54,7 +56,6 @@ def lightning():
     pytorch_lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_steps=1, logger=False, barebones=True
                               ).fit(Module(), torch.utils.data.DataLoader(torch.ones(4, 4), batch_size=2))
     assert torch.distributed.get_world_size() == 2
-    say(rank, refused, binding)
 
 
 if __name__ == "__main__":
