@@ -75,7 +75,13 @@ Exporting::~Exporting() = default;  // the thread ends first: it is the last mem
 
 void Exporting::check_idle() {
   const std::lock_guard lock(mutex_);
-  if (is_held_) throw AbiError(ZF_ERROR_BUSY, "a copy of the state is held", "call zf_save_end first");
+  if (hold_ == Hold::held)
+    throw AbiError(ZF_ERROR_BUSY, "a copy of the state is held", "call zf_save_end first");
+  if (!free_given_up()) {
+    throw AbiError(ZF_ERROR_BUSY,
+                   "the optimizer has not stopped copying the state, which zf_save_end has given up",
+                   "call zf_wait first");
+  }
   if (is_running_) {
     throw AbiError(ZF_ERROR_BUSY, format_text("the export to {} is not done", path_.string()),
                    "call zf_export_wait first");
@@ -203,14 +209,14 @@ void Exporting::hold(const std::function<std::uint64_t()>& submit, std::function
   const std::lock_guard lock(mutex_);
   ticket_ = submit();
   is_lost_ = std::move(is_lost);
-  is_held_ = true;
+  hold_ = Hold::held;
 }
 
 bool Exporting::wait_held(Nanoseconds deadline) {
   for (;; std::this_thread::sleep_for(kLookInterval)) {
     {
       const std::lock_guard lock(mutex_);
-      if (!is_held_) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
+      if (hold_ != Hold::held) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
       const auto is_there = [this] { return is_done(ticket_); };
       const bool was_there = is_there();
       check_saving(is_there, is_lost_);
@@ -222,7 +228,7 @@ bool Exporting::wait_held(Nanoseconds deadline) {
 
 ArrayPlace Exporting::held(const GroupBlock& group, ArrayKind kind) {
   const std::lock_guard lock(mutex_);
-  if (!is_held_) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
+  if (hold_ != Hold::held) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
   std::uint64_t begin = group.image_offset;
   for (const ArrayKind before : kStateArrays) {
     if (before == kind) break;
@@ -231,15 +237,26 @@ ArrayPlace Exporting::held(const GroupBlock& group, ArrayKind kind) {
   return arena_.saved(begin, group.image_bytes(kind));
 }
 
-void Exporting::release() {
-  const std::lock_guard lock(mutex_);
-  if (!is_held_) return;
-  if (!is_done(ticket_)) {
-    stop_saving({}, ticket_, is_lost_);
-  } else if (arena_.control().save_failed.load(std::memory_order_relaxed) != 0) {
-    drop_copy(ticket_);
+bool Exporting::release(Nanoseconds deadline) {
+  for (;; std::this_thread::sleep_for(kLookInterval)) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (hold_ == Hold::held) {
+        hold_ = Hold::given_up;
+        if (!is_done(ticket_)) arena_.control().save_failed.store(1, std::memory_order_relaxed);
+      }
+      if (free_given_up()) return true;
+    }
+    if (now_ns() >= deadline) return false;
   }
-  is_held_ = false;
+}
+
+bool Exporting::free_given_up() {
+  if (hold_ != Hold::given_up) return true;
+  if (!is_done(ticket_) && !is_lost_()) return false;
+  if (arena_.control().save_failed.load(std::memory_order_relaxed) != 0) drop_copy(ticket_);
+  hold_ = Hold::none;
+  return true;
 }
 
 bool Exporting::wait(Nanoseconds deadline) {

@@ -55,8 +55,10 @@ class Exporting {
   bool wait_held(Nanoseconds deadline);
   /// Returns the place of an array in that copy. Throws AbiError(ZF_ERROR_USAGE) if none is held.
   ArrayPlace held(const GroupBlock& group, ArrayKind kind);
-  /// Lets the next one have the memory of that copy, if there is one.
-  void release();
+  /// Lets the next one have the memory of that copy, if there is one. Waits until the worker writes no more
+  /// of it. Returns false at the deadline: the copy is given up, and check_idle() frees it when the worker
+  /// answers.
+  bool release(Nanoseconds deadline);
 
   /// Waits until the export has ended. Returns false at the deadline. Throws what it failed with, once.
   bool wait(Nanoseconds deadline);
@@ -78,6 +80,9 @@ class Exporting {
   void stop_saving(const std::stop_token& given_up, std::uint64_t ticket,
                    const std::function<bool()>& is_lost) const;
   void drop_copy(std::uint64_t ticket) const;
+  /// Frees what release() has given up if the worker writes no more of it. Returns whether it is free. The
+  /// caller holds mutex_.
+  bool free_given_up();
   bool is_done(std::uint64_t ticket) const;
   /// Throws AbiError if the copy will never be whole. is_there: returns whether enough of it is.
   void check_saving(const std::function<bool()>& is_there, const std::function<bool()>& is_lost) const;
@@ -86,7 +91,7 @@ class Exporting {
   std::mutex mutex_;  ///< protects what follows
   std::condition_variable ended_;
   bool is_running_ = false;
-  bool is_held_ = false;
+  enum class Hold { none, held, given_up } hold_ = Hold::none;
   std::function<bool()> is_lost_;  ///< of what is held
   std::uint64_t ticket_ = 0;       ///< of the saving
   std::exception_ptr failure_;

@@ -60,7 +60,8 @@ class Runtime {
   /// Returns false if the copy is not made yet.
   bool save_wait(std::int64_t timeout_ms);
   void saved(std::size_t group, zf_buffer_kind kind, void** pointer, std::size_t* bytes);
-  void save_end();
+  /// Returns false if the worker still writes the copy.
+  bool save_end();
   zf_stats stats();
   /// Ends the worker. It has ended also if this throws.
   void end();

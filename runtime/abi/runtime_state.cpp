@@ -154,7 +154,7 @@ void Runtime::saved(std::size_t group, zf_buffer_kind kind, void** pointer, std:
   if (bytes != nullptr) *bytes = place.bytes;
 }
 
-void Runtime::save_end() { exporting_.release(); }
+bool Runtime::save_end() { return exporting_.release(now_ns() + close_timeout_ns_); }
 
 bool Runtime::export_wait(std::int64_t timeout_ms) { return exporting_.wait(deadline_of(timeout_ms)); }
 

@@ -217,7 +217,7 @@ zf_status zf_saved(zf_runtime* handle, size_t group, zf_buffer_kind kind, void**
 }
 
 zf_status zf_save_end(zf_runtime* handle) {
-  return zf::guarded([&] { runtime_of(handle).save_end(); });
+  return zf::guarded([&] { return runtime_of(handle).save_end(); });
 }
 
 zf_status zf_import_state(zf_runtime* handle, const char* path) {

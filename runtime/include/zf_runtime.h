@@ -111,11 +111,12 @@ typedef struct zf_options {
                       in this way either. Not done where the plan shares CPUs. */
   int64_t start_timeout_ms; /* until the optimizer is ready, its memory placed, also when it is started again;
                                0: 120,000 */
-  int64_t close_timeout_ms; /* time for zf_close to finish what is submitted; 0: 10,000 */
-  int32_t max_restarts;     /* how often a dead optimizer is restarted within restart_window_s; 0: 3; -1:
-                               never, so that its death ends every wait for work that is not done. If it dies
-                               once more within that time, that death is final. */
-  int32_t reserved;         /* 0 */
+  int64_t
+      close_timeout_ms; /* time for zf_close to finish what is submitted, and for zf_save_end; 0: 10,000 */
+  int32_t max_restarts; /* how often a dead optimizer is restarted within restart_window_s; 0: 3; -1:
+                           never, so that its death ends every wait for work that is not done. If it dies
+                           once more within that time, that death is final. */
+  int32_t reserved;     /* 0 */
   uint64_t chunk_bytes; /* groups are stepped, and zf_progress counts, in chunks of this many bytes of ZF_COPY
                            (or of ZF_PARAMS if there is no copy), in whole pages; 0: 256 MiB */
   int32_t huge_pages;   /* ZF_NO, ZF_TRY, ZF_MUST: 2 MiB pages, by madvise. (Linux gives them to shared memory
@@ -470,7 +471,10 @@ ZF_API zf_status zf_export_wait(zf_runtime* handle, int64_t timeout_ms);
  * until the copy is made, and returns what zf_export_wait does. zf_saved then tells where an array of a group
  * lies in it: ZF_PARAMS, which is fp32 in any state format, ZF_MOMENT_1 and _2, and those of set 1. It is
  * valid until zf_save_end. zf_save_begin returns what zf_export_begin does; it needs memory for the whole
- * copy, and is ZF_ERROR_BUSY before zf_save_end of the last one. All but zf_save_begin: also after zf_end. */
+ * copy, and is ZF_ERROR_BUSY before zf_save_end of the last one. All but zf_save_begin: also after zf_end.
+ * zf_save_end of a copy that is not made gives it up, and waits until the optimizer writes no more of it, for
+ * at most close_timeout_ms. It then returns ZF_TIMEOUT: until the optimizer answers, the next zf_save_begin
+ * and zf_export_begin return ZF_ERROR_BUSY. zf_save_end need not be called again. */
 ZF_API zf_status zf_save_begin(zf_runtime* handle);
 ZF_API zf_status zf_save_wait(zf_runtime* handle, int64_t timeout_ms);
 ZF_API zf_status zf_saved(zf_runtime* handle, size_t group, zf_buffer_kind kind, void** pointer,

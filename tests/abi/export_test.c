@@ -381,6 +381,30 @@ static void a_held_copy_has_the_moment_of_its_begin(int32_t format) {
   EXPECT(zf_close(handle), ZF_OK);
 }
 
+/* An optimizer that does not answer holds up no zf_save_end, and what it has written of the copy is freed
+ * later. */
+static void the_end_of_a_held_copy_has_a_deadline(void) {
+  zf_runtime* const handle = open_in(PLAN_SPLIT, ZF_STATE_FP32, 200);
+  const pid_t worker = worker_of(handle);
+  void* saved = NULL;
+  size_t bytes = 0;
+  CHECK(kill(worker, SIGSTOP) == 0);
+  EXPECT(zf_save_begin(handle), ZF_OK);
+  EXPECT(zf_save_end(handle), ZF_TIMEOUT);
+  EXPECT(zf_save_end(handle), ZF_TIMEOUT);
+  EXPECT(zf_save_wait(handle, 0), ZF_ERROR_USAGE);
+  expect_error("no copy of the state is held");
+  EXPECT(zf_saved(handle, 0, ZF_PARAMS, &saved, &bytes), ZF_ERROR_USAGE);
+  EXPECT(zf_save_begin(handle), ZF_ERROR_BUSY);
+  expect_error("the optimizer has not stopped copying the state, which zf_save_end has given up");
+  CHECK(kill(worker, SIGCONT) == 0);
+  EXPECT(zf_wait(handle, 0, -1), ZF_OK);
+  EXPECT(zf_save_begin(handle), ZF_OK); /* without another zf_save_end */
+  EXPECT(zf_save_wait(handle, -1), ZF_OK);
+  EXPECT(zf_save_end(handle), ZF_OK);
+  EXPECT(zf_close(handle), ZF_OK);
+}
+
 /* Less room than the copy needs: a step waits for the file, also for one that cannot be written. */
 static void a_step_waits_for_the_file_where_room_is_short(void) {
   const char* const path = write_file("old");
@@ -625,6 +649,7 @@ int main(void) {
   the_room_is_there_from_the_open_on("2");
   for (int32_t format = ZF_STATE_FP32; format <= ZF_STATE_BF16_SPLIT; ++format)
     a_held_copy_has_the_moment_of_its_begin(format);
+  the_end_of_a_held_copy_has_a_deadline();
   a_step_waits_for_the_file_where_room_is_short();
   a_killed_trainer_leaves_a_whole_file(kills);
   what_cannot_begin_is_refused();

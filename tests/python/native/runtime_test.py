@@ -159,6 +159,22 @@ class WhileItRuns(unittest.TestCase):
             finally:
                 os.kill(runtime.stats().worker_pid, signal.SIGCONT)
 
+    def test_the_end_of_a_copy_waits_for_a_stopped_process_no_longer_than_for_its_close(self):
+        with Runtime(support.plan(), groups=[Group(10)], close_timeout=0.2) as runtime:
+            worker = runtime.stats().worker_pid
+            os.kill(worker, signal.SIGSTOP)
+            try:
+                runtime.save_begin()
+                runtime.save_end()
+                with self.assertRaisesRegex(ZfBusy, "has not stopped copying"):
+                    runtime.save_begin()
+            finally:
+                os.kill(worker, signal.SIGCONT)
+            runtime.wait()
+            runtime.save_begin()
+            runtime.save_wait()
+            runtime.save_end()
+
     def test_norms_agree_with_numpy(self):
         random = np.random.default_rng(2)
         with Runtime(support.plan(), groups=[Group(100003), Group(5001, grad_type="f16")]) as runtime:

@@ -139,7 +139,8 @@ class Handle:
         return os.getpid() != self._owner
 
     def save_end(self) -> None:
-        """Lets the next copy have the memory of this one, if there is one."""
+        """Lets the next copy have the memory of this one, if there is one. A process that still copies has
+        close_timeout to stop. Until it answers, save_begin() and export_begin() raise ZfBusy."""
         if self.forked:
             return
         with self._lock:

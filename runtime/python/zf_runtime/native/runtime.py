@@ -384,8 +384,8 @@ class Runtime(Handle):
         return as_tensor(memory, element, settings.elements), memory
 
     def save_end(self) -> None:
-        """Lets the next copy have the memory of this one, if there is one."""
-        if not self._stands_still:  # else this would wait for it
+        """See Handle.save_end()."""
+        if not self._stands_still:  # that has had its close_timeout
             super().save_end()
 
     def import_state(self, path: str | os.PathLike[str]) -> None:
