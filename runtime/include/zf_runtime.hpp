@@ -14,6 +14,9 @@
 // Each call has the meaning, the errors and the thread rules of the C function with the same name. If that
 // returns ZF_TIMEOUT, the result of the call here says so. Every other status that is not ZF_OK is thrown as
 // an Error.
+//
+// Call these in C; a C++ function would add nothing: zf_abi_version, zf_version, zf_status_name,
+// zf_find_rank, zf_find_ranks, zf_call_each.
 #ifndef ZF_RUNTIME_HPP
 #define ZF_RUNTIME_HPP
 
@@ -229,6 +232,20 @@ class Optimizer {
     return is_done(zf_export_wait(handle_, timeout.count()));
   }
 
+  /// Calls zf_save_begin.
+  void save_begin() { detail::check(zf_save_begin(handle_)); }
+  /// Calls zf_save_wait. Returns false if the copy is not made yet.
+  bool save_wait(std::chrono::milliseconds timeout = forever) {
+    return is_done(zf_save_wait(handle_, timeout.count()));
+  }
+  /// Calls zf_saved. Element is a 2-byte type for bf16 moments.
+  template <class Element = float>
+  std::span<const Element> saved(std::size_t group, zf_buffer_kind kind) const {
+    return array<Element>(group, kind, zf_saved);
+  }
+  /// Calls zf_save_end. Returns false if the optimizer still writes the copy.
+  bool save_end() { return is_done(zf_save_end(handle_)); }
+
   /// Calls zf_get_stats.
   zf_stats stats() const {
     zf_stats stats = ZF_STATS_INIT;
@@ -273,10 +290,11 @@ class Optimizer {
   }
 
   template <class Element>
-  std::span<Element> array(std::size_t group, zf_buffer_kind kind) const {
+  std::span<Element> array(std::size_t group, zf_buffer_kind kind,
+                           decltype(&zf_buffer) find = zf_buffer) const {
     void* first = nullptr;
     std::size_t bytes = 0;
-    detail::check(zf_buffer(handle_, group, kind, &first, &bytes));
+    detail::check(find(handle_, group, kind, &first, &bytes));
     const std::size_t elements = elements_[group];
     if (bytes != elements * sizeof(Element))
       throw Error(
@@ -345,6 +363,34 @@ class Local {
 
  private:
   zf_local* handle_ = nullptr;
+};
+
+/// A file that replaces another one in one step, or never. A moved-from object may only be destroyed or
+/// assigned to.
+class File {
+ public:
+  /// Calls zf_file_begin.
+  explicit File(const std::string& path) { detail::check(zf_file_begin(path.c_str(), &file_, &descriptor_)); }
+  File(File&& other) noexcept
+      : file_(std::exchange(other.file_, nullptr)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+  File& operator=(File&& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  /// Drops what was written, unless keep() was called.
+  ~File() { zf_file_end(file_, 0); }
+
+  /// Returns where to write.
+  int descriptor() const noexcept { return descriptor_; }
+  /// Puts the file in its place (zf_file_end). The descriptor is closed.
+  void keep() { detail::check(zf_file_end(std::exchange(file_, nullptr), 1)); }
+
+ private:
+  zf_file* file_ = nullptr;
+  std::int32_t descriptor_ = -1;
 };
 
 }  // namespace zf::runtime

@@ -1,7 +1,12 @@
 // Tests zf_runtime.hpp: the calls of the C interface with ownership, spans and exceptions.
 #include "zf_runtime.hpp"
 
+#include <unistd.h>
+
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -10,9 +15,11 @@
 namespace {
 
 using zf::runtime::Error;
+using zf::runtime::File;
 using zf::runtime::Local;
 using zf::runtime::Optimizer;
 
+static_assert(!std::is_copy_constructible_v<File> && std::is_nothrow_move_constructible_v<File>);
 static_assert(!std::is_copy_constructible_v<Local> && std::is_nothrow_move_constructible_v<Local>);
 static_assert(!std::is_copy_constructible_v<Optimizer> && !std::is_copy_assignable_v<Optimizer>);
 static_assert(std::is_nothrow_move_constructible_v<Optimizer> &&
@@ -128,6 +135,40 @@ void state_formats() {
   CHECK(status_of([&] { optimizer.read_state(0, ZF_PARAMS, 7, read); }) == ZF_ERROR_USAGE);
 }
 
+void held_copies() {
+  Optimizer optimizer = open_two();
+  CHECK(optimizer.wait(optimizer.submit({.scalars = one_step(1)})));
+  optimizer.params(0)[999] = 0.25F;
+  optimizer.save_begin();
+  CHECK(status_of([&] { optimizer.save_begin(); }) == ZF_ERROR_BUSY);
+  CHECK(optimizer.save_wait());
+  optimizer.params(0)[999] = 0.5F;
+  CHECK(optimizer.saved(0, ZF_PARAMS)[999] == 0.25F && optimizer.saved(1, ZF_MOMENT_2).size() == 10);
+  CHECK(status_of([&] { optimizer.saved<std::uint16_t>(0, ZF_MOMENT_1); }) == ZF_ERROR_USAGE);
+  CHECK(optimizer.save_end());
+  CHECK(status_of([&] { optimizer.saved(0, ZF_PARAMS); }) == ZF_ERROR_USAGE);
+}
+
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void files() {
+  const char* const path = write_file("old");
+  {
+    File dropped(path);
+    CHECK(write(dropped.descriptor(), "no", 2) == 2);
+  }
+  CHECK(text_of(path) == "old");
+  File begun(path);
+  File kept = std::move(begun);
+  CHECK(write(kept.descriptor(), "new", 3) == 3);
+  kept.keep();
+  CHECK(text_of(path) == "new");
+  CHECK(status_of([] { File("/nowhere/file"); }) == ZF_ERROR_SYSTEM);
+}
+
 /// Checks that an empty list of groups does not mean all groups.
 void chosen_groups() {
   Optimizer optimizer = open_two();
@@ -224,6 +265,8 @@ int main() {
   steps();
   scalars();
   state_formats();
+  held_copies();
+  files();
   chosen_groups();
   ownership();
   errors();
