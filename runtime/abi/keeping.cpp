@@ -61,16 +61,26 @@ void check_other_ranks(const KeepWish& wish) {
   }
 }
 
-/// Starts the keeper of an arena. The keeper is no descendant of this process, and outlives it.
-void start_keeper(const KeepWish& wish, const Arena& arena, const FileDescriptor& listener) {
+/// Starts the keeper of an arena that this process has as its first trainer, and returns the connection to
+/// it. The keeper is no descendant of this process, and outlives it. It ends itself if this process dies
+/// meanwhile.
+KeepChannel start_keeper(const KeepWish& wish, const Arena& arena, const KeepLock& lock) {
+  const FileDescriptor own = open_pidfd(getpid());
+  KeepPair ends = make_keep_pair();
   Child parent = spawn(wish.program,
                        {"--keep", wish.name.name, "--rank", std::to_string(wish.name.rank), "--keep-folder",
                         wish.folder.string(), "--keep-s", std::to_string(wish.seconds)},
-                       {{arena.fd(), kKeeperArenaFd}, {listener.get(), kKeeperSocketFd}}, wish.environment);
+                       {{arena.fd(), kKeeperArenaFd},
+                        {lock.fd(), kKeeperLockFd},
+                        {own.get(), kKeeperPidFd},
+                        {ends.keeper.fd(), kKeeperChannelFd}},
+                       wish.environment);
   if (!parent.wait_until(now_ns() + wish.timeout_ns))
     throw AbiError(ZF_TIMEOUT, format_text("{} --keep was not ready in time", wish.program.string()));
   const ExitStatus status = parent.reap();
-  if (status.code.value_or(0) == 0 && !status.signal) return;
+  if (status.code.value_or(0) == 0 && !status.signal) return std::move(ends.trainer);
+  if (const std::string error = arena.control().prefix.error.load(); !error.empty())
+    throw AbiError(ZF_ERROR_WORKER, error);
   throw AbiError(ZF_ERROR_WORKER, format_text("{} --keep {}", wish.program.string(), describe(status)),
                  "is it the zf-optimizer of this release?");
 }
@@ -107,26 +117,6 @@ std::optional<KeepAnswer> ask_to_open(const std::filesystem::path& path, const K
   return ask_unless_ended(path, channel, KeepRequest::open, own.get(), arena);
 }
 
-/// Makes an arena, starts its keeper, and has it as its first trainer. note: see Keeping::note().
-KeptArena begin_to_keep(const KeepWish& wish, const std::filesystem::path& path,
-                        const std::function<Arena()>& make, std::string note) {
-  const FileDescriptor listener = listen_at(path);
-  try {
-    Arena arena = make();
-    start_keeper(wish, arena, listener);
-    std::optional<KeepChannel> channel = KeepChannel::connect(path);
-    if (!channel || !ask_to_open(path, *channel, nullptr))
-      throw AbiError(ZF_ERROR_WORKER, "the process that keeps the arena has died");
-    ask(*channel, KeepRequest::take);
-    return {std::move(arena), Keeping(*std::move(channel), false, std::move(note))};
-  } catch (...) {
-    if (const auto started = KeepChannel::connect(path))
-      started->send(KeepMessage{.request = KeepRequest::drop});
-    unlink(path.c_str());
-    throw;
-  }
-}
-
 }  // namespace
 
 Keeping::~Keeping() {
@@ -157,9 +147,13 @@ KeptArena open_kept(const KeepWish& wish, const ArenaLayout& layout, const std::
   if (!answer) {
     check_other_ranks(wish);
     const bool has_died = unlink(path.c_str()) == 0;  // one that ends removes its socket itself
-    return begin_to_keep(
-        wish, path, make,
-        has_died ? format_text("the process that kept {} has died: nothing was kept", print(wish.name)) : "");
+    Arena arena = make();
+    KeepChannel begun = start_keeper(wish, arena, lock);
+    return {std::move(arena),
+            Keeping(std::move(begun), false,
+                    has_died
+                        ? format_text("the process that kept {} has died: nothing was kept", print(wish.name))
+                        : "")};
   }
   if (answer->trainer != 0)
     throw AbiError(ZF_ERROR_BUSY,

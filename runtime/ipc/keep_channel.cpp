@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -143,6 +144,15 @@ bool KeepChannel::is_closed(Nanoseconds deadline) const {
     if ((closed.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) return true;
     if (deadline == 0 || now_ns() >= deadline) return false;
   }
+}
+
+KeepPair make_keep_pair() {
+  std::array<int, 2> ends = {-1, -1};
+  if (socketpair(AF_UNIX, kKind, 0, ends.data()) != 0)
+    throw_errno(errno, "two sockets for kept arenas", descriptor_hint(errno));
+  KeepPair pair{KeepChannel(FileDescriptor(ends[0])), KeepChannel(FileDescriptor(ends[1]))};
+  for (const int end : ends) limit_waits(end);
+  return pair;
 }
 
 KeepAnswer ask(const KeepChannel& channel, KeepRequest request, int fd, FileDescriptor* arena) {

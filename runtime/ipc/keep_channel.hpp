@@ -2,7 +2,8 @@
 //
 // One connection has one request. A trainer that opens an arena gets it with the answer, and takes it with a
 // second message when it has found that the arena is the one that it wants. From then on the connection says
-// that the trainer has it, until it asks the keeper to end.
+// that the trainer has it, until it asks the keeper to end. The first trainer has made the arena: its
+// connection is there when the keeper begins.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +17,11 @@
 
 namespace zf {
 
-/// The descriptors that a keeper inherits.
+/// The descriptors that a keeper inherits from its first trainer.
 inline constexpr int kKeeperArenaFd = 3;
-inline constexpr int kKeeperSocketFd = 4;  ///< listens
+inline constexpr int kKeeperLockFd = 4;  ///< of the folder: held until the keeper listens, whatever happens
+inline constexpr int kKeeperPidFd = 5;   ///< of that trainer
+inline constexpr int kKeeperChannelFd = 6;
 
 /// Increased whenever a message changes.
 inline constexpr std::uint32_t kKeepVersion = 1;
@@ -76,6 +79,13 @@ class KeepChannel {
  private:
   FileDescriptor fd_;
 };
+
+/// The two ends of a connection.
+struct KeepPair {
+  KeepChannel trainer;
+  KeepChannel keeper;
+};
+KeepPair make_keep_pair();
 
 /// Asks a keeper on a connection. Throws Error(runtime_error) if it does not answer.
 KeepAnswer ask(const KeepChannel& channel, KeepRequest request, int fd = -1, FileDescriptor* arena = nullptr);

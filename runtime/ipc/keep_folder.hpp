@@ -57,6 +57,9 @@ class KeepLock {
   KeepLock& operator=(const KeepLock&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
+  /// Returns the descriptor that is locked: the lock is held until all copies of it are closed, or until the
+  /// destructor.
+  int fd() const { return fd_.get(); }
 
  private:
   const std::filesystem::path folder_;

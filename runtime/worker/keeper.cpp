@@ -35,14 +35,15 @@ struct Trainer {
 
 class Keeper {
  public:
-  Keeper(const Arena& arena, const WorkerArguments& arguments)
+  /// listener: listens at the path that the arguments name.
+  Keeper(const Arena& arena, const WorkerArguments& arguments, FileDescriptor listener)
       : arena_(arena),
         folder_(arguments.keep_folder),
         path_(keep_socket(folder_, {arguments.keep, arguments.rank})),
         own_file_(file_id(path_)),
         keep_ns_(arguments.keep_s * kSecondNs),
-        listener_(kKeeperSocketFd) {
-    begin_to_wait();
+        listener_(std::move(listener)) {
+    serve(KeepChannel(FileDescriptor(kKeeperChannelFd)), FileDescriptor(kKeeperPidFd));
   }
 
   void run() {
@@ -147,11 +148,15 @@ class Keeper {
     if (!asked || asked->request != KeepRequest::take) return;
     FileDescriptor copy(fcntl(caller.fd(), F_DUPFD_CLOEXEC, 0));
     if (!copy.valid()) return;
-    // In another PID namespace a trainer has no number here.
-    const pid_t pid = caller.process() == 0 ? -1 : caller.process();
-    trainer_.emplace(Trainer{pid, std::move(pidfd), KeepChannel(std::move(copy))});
+    serve(KeepChannel(std::move(copy)), std::move(pidfd));
     set_oom_score(first_score_);
     if (!caller.send(present())) trainer_.reset();
+  }
+
+  void serve(KeepChannel channel, FileDescriptor pidfd) {
+    // In another PID namespace a trainer has no number here.
+    const pid_t pid = channel.process() == 0 ? -1 : channel.process();
+    trainer_.emplace(Trainer{pid, std::move(pidfd), std::move(channel)});
   }
 
   void hear(const Trainer& trainer) {
@@ -194,6 +199,7 @@ class Keeper {
 /// Lets go of all that a launcher or a pipe could wait for. Signals to the whole job are not for this
 /// process.
 void leave_job() {
+  close(kKeeperLockFd);
   setsid();
   for (const int signal : {SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(signal, SIG_IGN);
   sigset_t term;
@@ -209,12 +215,18 @@ void leave_job() {
 }  // namespace
 
 void keep(const Arena& arena, const WorkerArguments& arguments) {
+  const std::filesystem::path path = keep_socket(arguments.keep_folder, {arguments.keep, arguments.rank});
+  FileDescriptor listener = listen_at(path);
   const pid_t pid = fork();
-  if (pid < 0) throw_errno(errno, "the process that keeps the arena", kTaskLimitHint);
+  if (pid < 0) {
+    const int error = errno;
+    unlink(path.c_str());
+    throw_errno(error, "the process that keeps the arena", kTaskLimitHint);
+  }
   if (pid > 0) return;
   try {
     leave_job();
-    Keeper(arena, arguments).run();
+    Keeper(arena, arguments, std::move(listener)).run();
   } catch (const std::exception&) {
     _exit(static_cast<int>(Exit::runtime_error));  // it has no stderr
   }

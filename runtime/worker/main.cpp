@@ -53,12 +53,12 @@ int main(int argc, char** argv) {
       return 0;
     }
     zf::Arena arena = zf::Arena::attach(zf::FileDescriptor(zf::kWorkerArenaFd));
-    if (!arguments.keep.empty()) {
-      zf::keep(arena, arguments);
-      return 0;
-    }
     try {
-      zf::work(arena, arguments, born_ns);
+      if (arguments.keep.empty()) {
+        zf::work(arena, arguments, born_ns);
+      } else {
+        zf::keep(arena, arguments);
+      }
     } catch (const std::exception& error) {
       // The trainer reports it to its user. On stderr it would appear twice.
       zf::report_failure(arena, reason(error));

@@ -427,6 +427,11 @@ static void folders_of_others_are_refused(void) {
     refused(&options, groups, KEPT_GROUPS, ZF_ERROR_USAGE, "belongs to user 12345");
     CHECK(chown(folder, 0, 0) == 0);
   }
+  char in_the_way[100];
+  snprintf(in_the_way, sizeof in_the_way, "%s/life.0", folder);
+  CHECK(mkdir(in_the_way, 0700) == 0);
+  refused(&options, groups, KEPT_GROUPS, ZF_ERROR_WORKER, "/life.0: Address already in use");
+  CHECK(rmdir(in_the_way) == 0);
   CHECK(rmdir(folder) == 0 && symlink("/tmp", folder) == 0);
   refused(&options, groups, KEPT_GROUPS, ZF_ERROR_SYSTEM, "cannot open the folder");
   CHECK(unlink(folder) == 0);
