@@ -13,7 +13,7 @@
 #include "abi/state_file.hpp"
 #include "abi/status.hpp"
 #include "base/format.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/start_thread.hpp"
 #include "base/text.hpp"
 #include "os/memory_limits.hpp"
 
@@ -94,17 +94,11 @@ void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::p
   check_idle();
   thread_ = {};  // has ended
   const std::lock_guard lock(mutex_);
-  try {
-    const SignalsBlocked blocked;  // the trainer's signal handlers run on the trainer's own threads
-    thread_ = std::jthread([this, file = std::move(file),
-                            is_lost = std::move(is_lost)](const std::stop_token& given_up) mutable {
-      run(given_up, std::move(file), is_lost);
-    });
-  } catch (const std::system_error& error) {
-    throw AbiError(ZF_ERROR_SYSTEM,
-                   format_text("cannot start the thread that writes an export: {}", error.what()),
-                   kTaskLimitHint);
-  }
+  thread_ = start_thread<std::jthread>(
+      "the thread that writes an export", [this, file = std::move(file), is_lost = std::move(is_lost)](
+                                              const std::stop_token& given_up) mutable {
+        run(given_up, std::move(file), is_lost);
+      });
   // The thread waits for the mutex. If nothing can be submitted, it has nothing to write.
   path_ = path;
   is_running_ = true;

@@ -8,13 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "abi/status.hpp"
 #include "base/error.hpp"
 #include "base/format.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/start_thread.hpp"
 
 namespace zf {
 namespace {
@@ -33,14 +32,7 @@ FileDescriptor make_eventfd() {
 
 WorkerWatch::WorkerWatch(WorkerLink& worker, std::function<WorkerLink::Restart()> on_death)
     : worker_(worker), on_death_(std::move(on_death)), stop_(make_eventfd()), pidfd_(worker_.pidfd()) {
-  const SignalsBlocked blocked;  // the trainer's signal handlers run on the trainer's own threads
-  try {
-    thread_ = std::thread([this] { watch(); });
-  } catch (const std::system_error& error) {
-    throw AbiError(ZF_ERROR_SYSTEM,
-                   format_text("cannot start the thread that watches the optimizer: {}", error.what()),
-                   kTaskLimitHint);
-  }
+  thread_ = start_thread("the thread that watches the optimizer", [this] { watch(); });
 }
 
 WorkerWatch::~WorkerWatch() { stop(); }

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cassert>
 #include <exception>
-#include <system_error>
 #include <thread>
 
-#include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/id_set.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/start_thread.hpp"
 #include "engine/waitable_counter.hpp"
 #include "os/affinity.hpp"
 
@@ -57,18 +55,9 @@ struct Pool::State {
     failures.resize(masks.size());
     threads.reserve(masks.size() - 1);
     running.set(static_cast<std::uint32_t>(masks.size() - 1));
-    {
-      const SignalsBlocked blocked;
-      for (std::size_t member = 1; member < masks.size(); ++member) {
-        try {
-          threads.emplace_back([this, member, mask = masks[member]] { thread_main(member, mask); });
-        } catch (const std::system_error& error) {
-          throw Error(Exit::runtime_error,
-                      format_text("cannot start thread {} of {} for the pool: {}", member, masks.size() - 1,
-                                  error.what()),
-                      kTaskLimitHint);
-        }
-      }
+    for (std::size_t member = 1; member < masks.size(); ++member) {
+      threads.push_back(start_thread(format_text("thread {} of {} for the pool", member, masks.size() - 1),
+                                     [this, member, mask = masks[member]] { thread_main(member, mask); }));
     }
     running.wait_for_zero(spin_ns);
     for (const std::exception_ptr& failure : failures) {

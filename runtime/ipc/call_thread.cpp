@@ -2,23 +2,14 @@
 
 #include <pthread.h>
 
-#include <system_error>
 #include <utility>
 
-#include "base/error.hpp"
-#include "base/format.hpp"
-#include "base/signals_blocked.hpp"
+#include "base/start_thread.hpp"
 
 namespace zf {
 
 CallThread::CallThread(const std::string& name) {
-  const SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { serve(); });
-  } catch (const std::system_error& error) {
-    throw Error(Exit::runtime_error, format_text("cannot start the thread {}: {}", name, error.what()),
-                kTaskLimitHint);
-  }
+  thread_ = start_thread("the thread " + name, [this] { serve(); });
   pthread_setname_np(thread_.native_handle(), name.c_str());
 }
 

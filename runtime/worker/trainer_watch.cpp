@@ -7,12 +7,10 @@
 
 #include <cerrno>
 #include <csignal>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/format.hpp"
+#include "base/start_thread.hpp"
 #include "ipc/child.hpp"
 
 namespace zf {
@@ -59,13 +57,7 @@ void watch_trainer(FileDescriptor pidfd) {
   const Seen now = wait_for_end(pidfd.get(), 0);
   if (now == Seen::end) _exit(0);
   if (now == Seen::lost) throw lost_pidfd(getppid());
-  try {
-    std::thread([held = std::move(pidfd)] { watch(held); }).detach();
-  } catch (const std::system_error& error) {
-    throw Error(Exit::runtime_error,
-                format_text("cannot start the thread that watches the trainer: {}", error.what()),
-                kTaskLimitHint);
-  }
+  start_thread("the thread that watches the trainer", [held = std::move(pidfd)] { watch(held); }).detach();
 }
 
 }  // namespace zf
