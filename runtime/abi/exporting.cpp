@@ -95,8 +95,8 @@ void Exporting::begin(std::unique_ptr<AtomicFile> file, const std::filesystem::p
   thread_ = {};  // has ended
   const std::lock_guard lock(mutex_);
   thread_ = start_thread<std::jthread>(
-      "the thread that writes an export", [this, file = std::move(file), is_lost = std::move(is_lost)](
-                                              const std::stop_token& given_up) mutable {
+      "the thread that writes an export",
+      [this, file = std::move(file), is_lost = std::move(is_lost)](const std::stop_token& given_up) mutable {
         run(given_up, std::move(file), is_lost);
       });
   // The thread waits for the mutex. If nothing can be submitted, it has nothing to write.
@@ -223,12 +223,7 @@ bool Exporting::wait_held(Nanoseconds deadline) {
 ArrayPlace Exporting::held(const GroupBlock& group, ArrayKind kind) {
   const std::lock_guard lock(mutex_);
   if (hold_ != Hold::held) throw AbiError(ZF_ERROR_USAGE, "no copy of the state is held", kHold);
-  std::uint64_t begin = group.image_offset;
-  for (const ArrayKind before : kStateArrays) {
-    if (before == kind) break;
-    begin += to_image_page(group.image_bytes(before));
-  }
-  return arena_.saved(begin, group.image_bytes(kind));
+  return arena_.saved(group.image_begin(kind), group.image_bytes(kind));
 }
 
 bool Exporting::release(Nanoseconds deadline) {

@@ -26,8 +26,6 @@ constexpr std::array<std::string_view, kStateArrays.size()> kArrayNames = {
   throw AbiError(ZF_ERROR_STATE, format_text("{}: {}", path.string(), what), next);
 }
 
-std::uint64_t to_page(std::uint64_t bytes) { return (bytes + kStatePage - 1) / kStatePage * kStatePage; }
-
 template <class T>
 std::span<std::byte> bytes_of_object(T& object) {
   return std::as_writable_bytes(std::span(&object, 1));
@@ -36,11 +34,11 @@ std::span<std::byte> bytes_of_object(T& object) {
 /// Returns the checksum after the zeros that follow an array up to the next page.
 std::uint32_t crc_with_zeros(std::uint32_t crc, std::uint64_t bytes) {
   static constexpr std::array<std::byte, kStatePage> zeros = {};
-  return crc32(crc, std::span(zeros).first(to_page(bytes) - bytes));
+  return crc32(crc, std::span(zeros).first(to_image_page(bytes) - bytes));
 }
 
 std::uint64_t arrays_offset_of(std::size_t groups) {
-  return to_page(sizeof(StateHeader) + groups * sizeof(StateGroup));
+  return to_image_page(sizeof(StateHeader) + groups * sizeof(StateGroup));
 }
 
 /// Returns the number of arrays that the file holds of this group.
@@ -88,7 +86,7 @@ StateTable table_of(const Arena& arena) {
     StateGroup& group = table.groups[i];
     for (std::size_t k = 0; k < array_count(group); ++k) {
       group.arrays[k].offset = at;
-      at += to_page(bytes_in_file(group, k));
+      at += to_image_page(bytes_in_file(group, k));
     }
   }
   table.header.file_bytes = at;
@@ -224,7 +222,7 @@ void check_arrays(const std::filesystem::path& path, int fd, const StateTable& f
   for (std::size_t i = 0; i < file.groups.size(); ++i) {
     for (std::size_t k = 0; k < array_count(file.groups[i]); ++k) {
       const StateArray& array = file.groups[i].arrays[k];
-      const std::uint64_t array_bytes = to_page(bytes_in_file(file.groups[i], k));
+      const std::uint64_t array_bytes = to_image_page(bytes_in_file(file.groups[i], k));
       if (array.offset > file.header.file_bytes || array_bytes > file.header.file_bytes - array.offset)
         refuse(path, format_text("the {} of group {} lie beyond its end", kArrayNames[k], i));
       const auto buffer_for = [&](std::uint64_t, std::uint64_t bytes) {

@@ -113,8 +113,7 @@ void check_offsets(const Arena& arena, std::uint64_t file_bytes) {
       refuse(format_text("is an arena in which group {} has ranges outside of it", i));
     if (!fits(arena.group(i).log.offset, arena.group(i).log.bytes, 1, bytes))
       refuse(format_text("is an arena in which group {} has a log outside of it", i));
-    std::uint64_t image_end = arena.group(i).image_offset;
-    for (const ArrayKind kind : kStateArrays) image_end += to_image_page(arena.group(i).image_bytes(kind));
+    const std::uint64_t image_end = arena.group(i).image_end();
     if (image_end < arena.group(i).image_offset || image_end > control.image_bytes)
       refuse(format_text("is an arena in which group {} has a state outside of its image", i));
     for (const ArrayPlace& place : arena.group(i).arrays) {

@@ -157,6 +157,16 @@ struct alignas(64) GroupBlock {
   std::uint64_t image_bytes(ArrayKind kind) const {
     return kind == ArrayKind::params ? elements * sizeof(float) : place(kind).bytes;
   }
+  /// Returns where an array of kStateArrays begins in the image of the state.
+  std::uint64_t image_begin(ArrayKind kind) const {
+    std::uint64_t at = image_offset;
+    for (auto before = kStateArrays.begin(); *before != kind; ++before)
+      at += to_image_page(image_bytes(*before));
+    return at;
+  }
+  std::uint64_t image_end() const {
+    return image_begin(kStateArrays.back()) + to_image_page(image_bytes(kStateArrays.back()));
+  }
   const ArrayPlace& grads(std::uint32_t buffer) const {
     return arrays[static_cast<std::size_t>(ArrayKind::grads0) + buffer];
   }

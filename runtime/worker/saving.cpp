@@ -9,19 +9,11 @@ namespace {
 
 constexpr unsigned kLookUs = 500;
 
-std::uint64_t group_end(const GroupBlock& block) {
-  std::uint64_t end = block.image_offset;
-  for (const ArrayKind kind : kStateArrays) end += to_image_page(block.image_bytes(kind));
-  return end;
-}
-
 /// Calls use(kind, begin) for each array, with its place in the image.
 template <class Use>
 void for_arrays(const GroupBlock& block, Use use) {
-  std::uint64_t begin = block.image_offset;
   for (const ArrayKind kind : kStateArrays) {
-    if (block.image_bytes(kind) != 0) use(kind, begin);
-    begin += to_image_page(block.image_bytes(kind));
+    if (block.image_bytes(kind) != 0) use(kind, block.image_begin(kind));
   }
 }
 
@@ -57,7 +49,7 @@ bool Saving::copy(std::uint32_t group, std::size_t member,
   ControlBlock& control = arena_.control();
   const GroupBlock& block = arena_.group(group);
   std::atomic<std::uint64_t>& saved = arena_.member(member).saved;
-  const std::uint64_t last = group_end(block);
+  const std::uint64_t last = block.image_end();
   try {
     std::uint64_t begin = std::max(block.image_offset, saved.load(std::memory_order_relaxed));
     for (std::uint64_t end = 0; begin < last; begin = end) {
@@ -81,7 +73,7 @@ bool Saving::copy(std::uint32_t group, std::size_t member,
 }
 
 bool Saving::is_over(std::uint32_t group) const {
-  return is_given_up() || is_saved(arena_, group, group_end(arena_.group(group)));
+  return is_given_up() || is_saved(arena_, group, arena_.group(group).image_end());
 }
 
 bool Saving::may_join() const {
