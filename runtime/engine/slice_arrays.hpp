@@ -11,7 +11,9 @@ namespace zf {
 namespace {
 
 /// The types of a slice's arrays, and the arrays with these types. A loop keeps them as single pointers: GCC
-/// 12 keeps a struct of them in memory where the loop has an undo log.
+/// 12 keeps a struct of them in memory where the loop has an undo log. Taken apart at once, by a structured
+/// binding, it leaves 117 functions of the AVX-512 kernels with more accesses to the stack, and 60 with
+/// fewer.
 template <KernelVariant kVariant>
 struct SliceArrays {
   static constexpr bool kSplit = has_split_masters(kVariant.format);
