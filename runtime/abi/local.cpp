@@ -1,8 +1,6 @@
 // The C functions of steps in place.
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -125,25 +123,22 @@ void LocalHandle::place(void* pointer, std::size_t bytes) {
 
 zf_local_statistics LocalHandle::statistics() {
   zf_local_statistics filled = ZF_LOCAL_STATISTICS_INIT;
-  const auto put = [](auto& field, std::string_view text) {
-    std::memcpy(field, text.data(), std::min(text.size(), sizeof field - 1));
-  };
   LocalStepper& stepper = LocalStepper::of_this_process();
   const LocalFigures figures = stepper.figures();
   const LocalStepper::NextTeam next = stepper.next_team(team_);
   filled.threads = static_cast<std::uint32_t>(next.threads);
-  put(filled.team, figures.steps == 0 ? next.name : figures.team);
-  put(filled.isa, name_of(stepper.isa()));
-  put(filled.openmp, stepper.openmp_path());
+  copy_text(figures.steps == 0 ? next.name : figures.team, filled.team);
+  copy_text(name_of(stepper.isa()), filled.isa);
+  copy_text(stepper.openmp_path(), filled.openmp);
   filled.steps = figures.steps;
   filled.last_step_ns = figures.last_step_ns;
   filled.total_step_ns = figures.total_step_ns;
   filled.last_threads = static_cast<std::uint32_t>(figures.last_threads);
   filled.stolen = static_cast<std::uint32_t>(figures.stolen);
-  put(filled.plan_note, plan_note_.load());
+  copy_text(plan_note_.load(), filled.plan_note);
   HandleInProcess& ours = here();
   const std::lock_guard lock(ours.note_mutex);
-  put(filled.memory_note, ours.memory_note.load());
+  copy_text(ours.memory_note.load(), filled.memory_note);
   return filled;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "abi/status.hpp"
+#include "abi/versioned.hpp"
 #include "base/cpu_list.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
@@ -17,12 +18,6 @@
 
 namespace zf {
 namespace {
-
-/// Copies as much of the text as fits into a field that is all zero.
-template <std::size_t Size>
-void copy_text(const std::string& text, char (&field)[Size]) {
-  std::memcpy(field, text.data(), std::min(text.size(), Size - 1));
-}
 
 bool has_array(const GroupBlock& group, zf_buffer_kind kind) {
   switch (kind) {

@@ -13,6 +13,27 @@
 
 namespace zf {
 
+/// Copies what *ours knows of a program's struct of `size` bytes. Returns whether the rest of that is zero.
+template <class Struct>
+bool copy_known(const void* given, std::size_t size, Struct* ours) {
+  const auto* const bytes = static_cast<const unsigned char*>(given);
+  const std::size_t known = std::min(size, sizeof(Struct));
+  std::memcpy(ours, bytes, known);
+  return std::all_of(bytes + known, bytes + size, [](unsigned char byte) { return byte == 0; });
+}
+
+[[noreturn]] inline void refuse_unknown(std::string_view name) {
+  throw AbiError(
+      ZF_ERROR_ABI,
+      format_text("{}: the program uses fields that this library ({}) does not have", name, zf_version()),
+      "install the library that the program was built for");
+}
+
+[[noreturn]] inline void refuse_size(std::uint32_t size, std::string_view name) {
+  throw AbiError(ZF_ERROR_ABI, format_text("{}.struct_size is {}", name, size),
+                 format_text("set it with the INIT macro of {}", name));
+}
+
 /// Returns a copy of *given in our own version. Members that an older program does not have are taken from
 /// `defaults`. Throws AbiError(ZF_ERROR_ABI) if the struct is smaller than its first version (the size was
 /// forgotten), or if it is larger than ours and the additional bytes are not zero.
@@ -21,20 +42,9 @@ Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t f
                       std::string_view name) {
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size < first_version_bytes || size > 4096) {
-    throw AbiError(ZF_ERROR_ABI, format_text("{}.struct_size is {}", name, size),
-                   format_text("set it with the INIT macro of {}", name));
-  }
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
-  const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
-  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
-    throw AbiError(
-        ZF_ERROR_ABI,
-        format_text("{}: the program uses fields that this library ({}) does not have", name, zf_version()),
-        "install the library that the program was built for");
-  }
+  if (size < first_version_bytes || size > 4096) refuse_size(size, name);
   Struct ours = defaults;
-  std::memcpy(&ours, bytes, known);
+  if (!copy_known(given, size, &ours)) refuse_unknown(name);
   ours.struct_size = sizeof(Struct);
   return ours;
 }
@@ -43,10 +53,7 @@ Struct read_versioned(const Struct* given, const Struct& defaults, std::size_t f
 template <class Struct>
 void write_versioned(const Struct& ours, Struct* given, std::string_view name) {
   const std::uint32_t size = given->struct_size;
-  if (size < sizeof(std::uint32_t)) {
-    throw AbiError(ZF_ERROR_ABI, format_text("{}.struct_size is {}", name, size),
-                   format_text("set it with the INIT macro of {}", name));
-  }
+  if (size < sizeof(std::uint32_t)) refuse_size(size, name);
   std::memcpy(given, &ours, std::min<std::size_t>(size, sizeof ours));
   given->struct_size = size;
 }
@@ -64,16 +71,9 @@ inline void check_element_size(std::uint32_t size, std::size_t first_version_byt
 /// know. `name` is that of one element.
 template <class Struct>
 Struct element_of(const Struct* array, std::size_t index, std::uint32_t size, std::string_view name) {
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(array) + index * size;
-  const std::size_t known = std::min<std::size_t>(size, sizeof(Struct));
+  const auto* const element = reinterpret_cast<const unsigned char*>(array) + index * size;
   Struct ours = {};
-  std::memcpy(&ours, bytes, known);
-  if (std::any_of(bytes + known, bytes + size, [](unsigned char byte) { return byte != 0; })) {
-    throw AbiError(ZF_ERROR_ABI,
-                   format_text("{} {}: the program uses fields that this library ({}) does not have", name,
-                               index, zf_version()),
-                   "install the library that the program was built for");
-  }
+  if (!copy_known(element, size, &ours)) refuse_unknown(format_text("{} {}", name, index));
   return ours;
 }
 
@@ -84,6 +84,12 @@ inline void check_abi_version(std::uint32_t version) {
                  format_text("the program was built for ABI version {}, this library ({}) has {}", version,
                              zf_version(), ZF_ABI_VERSION),
                  "install the library that it was built for, or rebuild the program");
+}
+
+/// Copies as much of the text as fits into a field that is all zero.
+template <std::size_t kSize>
+void copy_text(std::string_view text, char (&field)[kSize]) {
+  std::memcpy(field, text.data(), std::min(text.size(), kSize - 1));
 }
 
 /// Returns an argument of a call. Throws AbiError(ZF_ERROR_USAGE) with its name if it is null.
