@@ -27,7 +27,8 @@ CpuSet nearest_left(const CpuSet& pool, const CpuSet& home, const CpuSet& usable
 
 PoolCpus place_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable) {
   assert(!pool.empty() && !usable.empty());
-  PoolCpus placed = {.of_thread = {pool.begin(), pool.end()}, .lost = pool - usable, .note = {}};
+  PoolCpus placed = {
+      .of_thread = {pool.begin(), pool.end()}, .cpus = pool, .lost = pool - usable, .note = {}};
   if (placed.lost.empty()) return placed;
   const CpuSet left = nearest_left(pool, home, usable);
   auto next = left.begin();
@@ -36,14 +37,16 @@ PoolCpus place_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable
     pu = *next;
     if (++next == left.end()) next = left.begin();
   }
-  placed.note = note_of(placed.lost, placed.of_thread.size(), CpuSet(placed.of_thread));
+  placed.cpus = CpuSet(placed.of_thread);
+  placed.note = note_of(placed.lost, placed.of_thread.size(), placed.cpus);
   return placed;
 }
 
-SharedPoolCpus place_shared_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable,
-                                 std::size_t threads) {
+PoolCpus place_shared_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable,
+                           std::size_t threads) {
   assert(!pool.empty() && !usable.empty());
-  SharedPoolCpus placed = {.cpus = nearest_left(pool, home, usable), .lost = pool - usable, .note = {}};
+  PoolCpus placed = {
+      .of_thread = {}, .cpus = nearest_left(pool, home, usable), .lost = pool - usable, .note = {}};
   if (!placed.lost.empty()) placed.note = note_of(placed.lost, threads, placed.cpus);
   return placed;
 }

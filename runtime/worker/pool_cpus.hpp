@@ -8,19 +8,15 @@
 
 namespace zf {
 
-/// One CPU for each thread of the pool. There are as many threads as the plan says, whatever is left: the
-/// slices of a step depend on their number.
+/// The CPUs of a pool. There are as many threads as the plan says, whatever is left: the slices of a step
+/// depend on their number.
 struct PoolCpus {
-  std::vector<Pu> of_thread;  ///< names a CPU several times if there are fewer CPUs than threads
-  CpuSet lost;                ///< the planned CPUs that cannot be used
-  std::string note;           ///< says so, for zf_stats.cpu_note; empty if nothing is lost
-};
-
-/// The CPUs that all threads of a pool share, because neighbours share them too.
-struct SharedPoolCpus {
-  CpuSet cpus;
-  CpuSet lost;
-  std::string note;
+  /// One for each thread; names a CPU several times if there are fewer CPUs than threads. Empty if all
+  /// threads share all CPUs, because neighbours share them too.
+  std::vector<Pu> of_thread;
+  CpuSet cpus;       ///< of all threads
+  CpuSet lost;       ///< the planned CPUs that cannot be used
+  std::string note;  ///< says so, for zf_stats.cpu_note; empty if nothing is lost
 };
 
 /// Returns the CPUs for a pool that was planned on `pool`, one thread per CPU. A thread with a usable CPU
@@ -30,7 +26,6 @@ PoolCpus place_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable
 
 /// Returns the CPUs for a pool of `threads` threads that share them: the usable ones of the pool, else those
 /// of the home, else all that are usable. Preconditions as for place_pool().
-SharedPoolCpus place_shared_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable,
-                                 std::size_t threads);
+PoolCpus place_shared_pool(const CpuSet& pool, const CpuSet& home, const CpuSet& usable, std::size_t threads);
 
 }  // namespace zf

@@ -41,53 +41,34 @@ CpuSet usable_cpus(const WorkerArguments& arguments) {
 
 /// Finds the pool's CPUs among those that this process may use, and binds this thread to them.
 PoolCpus find_pool_cpus(const WorkerArguments& arguments) {
-  PoolCpus placed = place_pool(arguments.cpus, arguments.home, usable_cpus(arguments));
-  bind_this_thread(CpuSet(placed.of_thread));
-  return placed;
-}
-
-/// Does the same for a pool of threads that share their CPUs.
-SharedPoolCpus find_shared_pool_cpus(const WorkerArguments& arguments) {
-  SharedPoolCpus placed = place_shared_pool(arguments.cpus, arguments.home, usable_cpus(arguments),
-                                            static_cast<std::size_t>(arguments.threads));
+  const CpuSet usable = usable_cpus(arguments);
+  PoolCpus placed = arguments.threads == 0 ? place_pool(arguments.cpus, arguments.home, usable)
+                                           : place_shared_pool(arguments.cpus, arguments.home, usable,
+                                                               static_cast<std::size_t>(arguments.threads));
   bind_this_thread(placed.cpus);
   return placed;
 }
 
-/// Binds this thread to the CPUs of the pool, for the mask of the watching thread.
-void bind_to_pool(const WorkerArguments& arguments) {
-  if (arguments.threads > 0) {
-    find_shared_pool_cpus(arguments);
-  } else {
-    find_pool_cpus(arguments);
-  }
-}
-
 /// The pool, and what became of its CPUs.
 struct PlacedPool {
-  CpuSet lost;
-  std::string note;
+  PoolCpus cpus;
   Nanoseconds spin_ns = 0;  ///< of the thread that waits for work
   std::unique_ptr<Pool> pool;
 };
 
-/// Starts a pool of threads that share their CPUs with neighbours. None spins on these.
-PlacedPool start_shared_pool(const WorkerArguments& arguments) {
-  SharedPoolCpus cpus = find_shared_pool_cpus(arguments);
-  auto pool = std::make_unique<Pool>(SharedCpus{cpus.cpus, static_cast<std::size_t>(arguments.threads)});
-  return {.lost = std::move(cpus.lost), .note = std::move(cpus.note), .pool = std::move(pool)};
-}
-
 PlacedPool start_pool(const WorkerArguments& arguments, Nanoseconds spin_ns) {
-  if (arguments.threads > 0) return start_shared_pool(arguments);
-  PoolCpus cpus = find_pool_cpus(arguments);
-  PlacedPool placed = {.lost = cpus.lost, .note = cpus.note, .pool = nullptr};
+  PlacedPool placed = {.cpus = find_pool_cpus(arguments), .pool = nullptr};
+  if (arguments.threads > 0) {  // none spins on CPUs of neighbours
+    placed.pool =
+        std::make_unique<Pool>(SharedCpus{placed.cpus.cpus, static_cast<std::size_t>(arguments.threads)});
+    return placed;
+  }
   // Threads that share a CPU with each other, or with training, must not spin there. A lower priority for
   // them was tried and lost. Beside training on the same CPUs, the median period was 87 ms, 89 ms with nice 5
   // and 99 ms with nice 10 (one CPU), or 157, 152 and 168 ms (two CPUs), with quartiles 10 to 75 ms apart
   // (virtual machine, AMD EPYC, 2 CPUs, with other load).
-  placed.spin_ns = placed.lost.empty() ? spin_ns : 0;
-  placed.pool = std::make_unique<Pool>(cpus.of_thread, placed.spin_ns == 0 ? 0 : kSpinNs);
+  placed.spin_ns = placed.cpus.lost.empty() ? spin_ns : 0;
+  placed.pool = std::make_unique<Pool>(placed.cpus.of_thread, placed.spin_ns == 0 ? 0 : kSpinNs);
   return placed;
 }
 
@@ -115,7 +96,7 @@ void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns) {
     throw Error(Exit::runtime_error, "another optimizer still uses the kept arena",
                 "`ps -C zf-optimizer` shows it");
   end_with_starter(arena.control().starter);
-  retried([&] { bind_to_pool(arguments); });
+  retried([&] { return find_pool_cpus(arguments); });  // for the mask of the watching thread
   watch_trainer(FileDescriptor(kWorkerTrainerFd));
   Notes notes = prepare_memory(arena, arguments);
   const Isa isa = chosen_isa();
@@ -125,8 +106,8 @@ void work(Arena& arena, const WorkerArguments& arguments, Nanoseconds born_ns) {
   settle_memory(arena, arguments, std::move(notes));
 
   stats.threads = static_cast<std::uint32_t>(placed.pool->size());
-  stats.lost_cpus = static_cast<std::uint32_t>(placed.lost.size());
-  stats.cpu_note.store(placed.note);
+  stats.lost_cpus = static_cast<std::uint32_t>(placed.cpus.lost.size());
+  stats.cpu_note.store(placed.cpus.note);
   stats.isa.store(name_of(isa));
   stats.start_ns.store(static_cast<std::uint64_t>(now_ns() - born_ns), std::memory_order_relaxed);
   tell_state(arena, WorkerState::ready);

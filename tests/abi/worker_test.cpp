@@ -241,6 +241,7 @@ TEST(PoolCpus, KeepTheNumberOfThreadsAndUseOnlyUsableCpusEvenly) {
     const PoolCpus placed = place_pool(pool, home, usable);
     ASSERT_EQ(placed.of_thread.size(), pool.size());
     const CpuSet used(placed.of_thread);
+    ASSERT_EQ(placed.cpus, used);
     ASSERT_TRUE(usable.contains(used));
     const CpuSet left = pool.intersects(usable)   ? pool & usable
                         : home.intersects(usable) ? home & usable
@@ -256,7 +257,7 @@ TEST(PoolCpus, KeepTheNumberOfThreadsAndUseOnlyUsableCpusEvenly) {
 
 TEST(PoolCpus, ThatNeighboursShareAreAllThatAreUsable) {
   EXPECT_EQ(place_shared_pool(cpus_of("0-7"), cpus_of("0-7"), cpus_of("0-63"), 4).cpus, cpus_of("0-7"));
-  const SharedPoolCpus placed = place_shared_pool(cpus_of("0-7"), cpus_of("0-7"), cpus_of("2-63"), 4);
+  const PoolCpus placed = place_shared_pool(cpus_of("0-7"), cpus_of("0-7"), cpus_of("2-63"), 4);
   EXPECT_EQ(placed.cpus, cpus_of("2-7"));
   EXPECT_EQ(placed.lost, cpus_of("0-1"));
   EXPECT_EQ(placed.note, "CPUs 0-1 of the pool are gone: 4 threads run on 2-7");
