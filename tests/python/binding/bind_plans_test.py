@@ -141,16 +141,16 @@ def fake(ids, share, cpus=1.0, rank=None):
             self.assert_not_bound(self.bind_in_worker(worker), "nothing says which rank this process is")
 
     def test_of_gpus_those_count_that_a_worker_has_alone(self):
-        """The other worker of a GPU that Ray has divided has the same list. zf-tune is told whose the list is."""
+        """The other worker of a GPU that Ray has divided has the same list. zf-tune is told who has the list."""
         asked = self.folder / "zf-tune"
         asked.write_text('#!/bin/sh\necho "$*, CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" >&2; exit 1\n')
         asked.chmod(0o755)
-        for worker, ranks, whose, gpus in (("['3'], 0.5", 2, "others", ""), ("[], 0", 2, "others", ""),
-                                           ("['3'], 0.5", 1, "nothing", ""),  # nobody is there to have another part
+        for worker, ranks, holder, gpus in (("['3'], 0.5", 2, "others", ""), ("[], 0", 2, "others", ""),
+                                           ("['3'], 0.5", 1, "nothing", ""),  # no other worker has a part
                                            ("['3'], 1.0", 2, "process", "3"), ("['2', '3'], 2.0", 2, "process", "2,3")):
             with self.subTest(worker, ranks=ranks):
                 said = self.bind_in_worker(worker, f"0, {ranks}", ZF_TUNE_BINARY=str(asked), CUDA_VISIBLE_DEVICES="3")
-                self.assert_not_bound(said, f" --list={whose} ")
+                self.assert_not_bound(said, f" --list={holder} ")
                 self.assertTrue(said["errors"][0].endswith(f", CUDA_VISIBLE_DEVICES={gpus}"), said["text"])
 
     def test_a_fault_of_ray_ends_no_job(self):
