@@ -24,6 +24,12 @@ bool is_number(JsonTree::Kind kind) {
   return kind == JsonTree::Kind::negative || kind == JsonTree::Kind::natural || kind == JsonTree::Kind::real;
 }
 
+/// Returns true if a schema is a later version of the same kind: "zf-plan/10" is one of "zf-plan/2".
+bool is_later(std::string_view schema, std::string_view known) {
+  return schema.starts_with(known.substr(0, known.rfind('/') + 1)) &&
+         std::pair(schema.size(), schema) > std::pair(known.size(), known);
+}
+
 }  // namespace
 
 std::string print_json(const Object& object) {
@@ -49,8 +55,13 @@ Items::Iterator& Items::Iterator::operator++() {
   return *this;
 }
 
-const Field& Field::need_keys(const Keys& keys) const {
+const Field& Field::need_object() const {
   if (!is_object()) fail("is " + shown() + ", not an object");
+  return *this;
+}
+
+const Field& Field::need_keys(const Keys& keys) const {
+  need_object();
   const auto is_in = [](const auto& names, std::string_view key) {
     return std::find(names.begin(), names.end(), key) != names.end();
   };
@@ -64,14 +75,16 @@ const Field& Field::need_keys(const Keys& keys) const {
   return *this;
 }
 
-const Field& Field::schema(std::initializer_list<std::string_view> known) const {
-  if (!is_object()) fail("is " + shown() + ", not an object");
-  const std::string wanted = format_text("it must be \"{}\"", join_text(known, "\" or \""));
-  if (!has("schema")) fail_member("schema", "is missing; " + wanted);
+const Field& Field::schema(std::string_view known) const {
+  const std::string wanted = format_text("it must be \"{}\"", known);
+  if (!need_object().has("schema")) fail_member("schema", "is missing; " + wanted);
   const std::string found = (*this)["schema"].text();
-  if (std::find(known.begin(), known.end(), found) == known.end()) {
-    throw Error(Exit::usage, format_text("{}: schema: is \"{}\"; {}", name_, shortened(found), wanted),
-                "give a file of that kind; one of an older version must be made again");
+  if (found != known) {
+    throw Error(
+        Exit::usage, format_text("{}: schema: is \"{}\"; {}", name_, shortened(found), wanted),
+        is_later(found, known)
+            ? "it is of a newer version: use that version here too, or make the file again with this one"
+            : "give a file of that kind; one of an older version must be made again");
   }
   return *this;
 }
@@ -93,14 +106,11 @@ Field Field::child(std::uint32_t value, std::string_view key) const {
 void Field::fail_member(std::string_view key, std::string_view what) const { child(value_, key).fail(what); }
 
 Field Field::need(std::string_view key) const {
-  if (!has(key)) fail_member(key, "is missing");
+  if (!need_object().has(key)) fail_member(key, "is missing");
   return (*this)[key];
 }
 
-Items Field::members() const {
-  if (!is_object()) fail("is " + shown() + ", not an object");
-  return Items(*this);
-}
+Items Field::members() const { return Items(need_object()); }
 
 Items Field::items() const {
   if (kind() != JsonTree::Kind::list) fail("is " + shown() + ", not a list");

@@ -47,15 +47,16 @@ class Field {
                       std::initializer_list<std::string_view> may_be_absent = {}) const {
     return need_keys({keys, may_be_absent});
   }
-  /// Checks that this is an object with a "schema" that is one of `known`. Call it before all other checks: a
-  /// file of another kind or version has other fields, and the user should be told why.
-  const Field& schema(std::initializer_list<std::string_view> known) const;
+  const Field& need_object() const;
+  /// Checks that this is an object with the "schema" `known`. Call it before all other checks: a file of
+  /// another kind or version has other fields, and the user should be told why.
+  const Field& schema(std::string_view known) const;
   bool has(std::string_view key) const;
   bool is_object() const;
   bool is_null() const;
   /// Returns a member. Precondition: has(key).
   Field operator[](std::string_view key) const;
-  /// Returns a member. Fails if it is missing.
+  /// Returns a member. Fails if it is missing, or if this is no object.
   Field need(std::string_view key) const;
   /// Return the elements of a list, or the members of an object.
   Items items() const;

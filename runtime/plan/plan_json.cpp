@@ -29,7 +29,7 @@ std::string plan_id(const Plan& plan) {
 
 Plan parse_plan(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name);
-  const Plan plan = read_as<Plan>(document.root().schema({kPlanSchema}));
+  const Plan plan = read_as<Plan>(document.root().schema(kPlanSchema));
   if (const auto violation = find_violation(plan)) {
     throw Error(Exit::usage, format_text("{}: {}: {}", name, violation->field, violation->what),
                 "make the plan again with zf-tune, or correct this");

@@ -64,16 +64,16 @@ class Results:
 
 
 def read_lines(path: pathlib.Path) -> list[dict]:
-    """Returns what the file has. A line that was cut off is left out."""
-    if not path.exists():
+    """Returns what the file has. Leaves out a line that was cut off, and what a study has not written."""
+    if not path.is_file():
         return []
     found = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text(errors="replace").splitlines():
         try:
             found.append(json.loads(line))
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             continue
-    return found
+    return [line for line in found if isinstance(line, dict) and "settings" in line]
 
 
 def latest(path: pathlib.Path) -> Results | None:

@@ -171,6 +171,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     for path in (options.text, options.details):
         if not path.parent.is_dir() and path.parent != options.folder:
             parser.error(f"{path}: there is no folder {path.parent}")
+        if path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
+            parser.error(f"{path} is no file that you may write to: name another one")
     if options.passes < 2 or options.passes % 2:
         parser.error(f"--passes is {options.passes}: a palindrome needs an even number")
     return options
@@ -191,7 +193,11 @@ def command_of(options: argparse.Namespace) -> str:
 
 
 def compare(before: pathlib.Path, after: pathlib.Path) -> int:
-    studies = [latest(path) for path in (before, after)]
+    try:
+        studies = [latest(path) for path in (before, after)]
+    except OSError as error:
+        say(str(error))
+        return 1
     for path, study in zip((before, after), studies):
         if study is None:
             say(f"{path} has no results")

@@ -88,8 +88,8 @@ class DeepSpeedConfig(CommandTest):
                 '{"a": 1,}': ("line 1, column 9", "trailing commas"),
                 "": ("ds.json", "line 1"),
                 '{"a": 1, "a": 2}': ('"a" appears twice',),
-                "[]": ("ds.json: is not an object",),
-                '{"zero_optimization": {"zenflow": true}}': ("zero_optimization.zenflow: is not an object",),
+                "[]": ("ds.json: is a list, not an object",),
+                '{"zero_optimization": {"zenflow": true}}': ("zero_optimization.zenflow: is true, not an object",),
                 '{"zero_optimization": {"offload_optimizer": {"super_offload": 1}}}': ("super_offload: is 1",),
                 '{"zero_optimization": {"zenflow": {"overlap_step": "auto"}}}': ("zenflow.overlap_step: is \"auto\"",),
         }.items():

@@ -101,7 +101,8 @@ class Fit(CommandTest):
         self.assertEqual(self.fit("--model", "model", "--topology", TWO_SOCKETS)["job"]["params"], 30)
         (model / "model-00002-of-00002.safetensors").unlink()
         self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, "model-00002-of-00002.safetensors")
-        for text, words in (("{}", "weight_map: is missing"), ('{"weight_map": {}}', "is empty"),
+        for text, words in (("{}", "weight_map: is missing"), ("[1]", "index.json: is a list, not an object"),
+                            ('{"weight_map": {}}', "is empty"),
                             ('{"weight_map": {"a": "../x"}}', "names no file")):
             index.write_text(text)
             self.assert_refused(self.run_tune("fit", "--model", "model"), USAGE, words)
@@ -127,11 +128,30 @@ class Fit(CommandTest):
         self.assert_refused(self.run_tune(*fit), USAGE, "no .safetensors file and no config.json")
         (model / "config.json").write_text('{"model_type": "mamba"}')
         self.assert_refused(self.run_tune(*fit), USAGE, '"mamba" is not one of llama, mistral')
-        for content, words in ((b"", "has no header"), (struct.pack("<Q", 1 << 40) + b"{}", "cut off"),
+        for text, words in (("[1]", "is a list, not an object; give --params"), ("7", "is 7, not an object"),
+                            ('"x"', 'is "x", not an object'), ("null", "is null, not an object")):
+            with self.subTest(text):
+                (model / "config.json").write_text(text)
+                self.assert_refused(self.run_tune(*fit), USAGE, f"config.json: {words}")
+        for content, words in ((b"", "has no header"), (bytes(64), "is no .safetensors file"),
+                               (struct.pack("<Q", 1 << 40) + b"{}", "cut off"),
                                (struct.pack("<Q", 2) + b"[]", "not an object"), (b"\xff" * 9, "cut off")):
             with self.subTest(content=content[:12]):
                 (model / "model.safetensors").write_bytes(content)
                 self.assert_refused(self.run_tune(*fit), USAGE, "model.safetensors", words)
+
+    def test_a_link_to_nothing_is_named(self):
+        """A cache of models is a folder of links, and what they name may have been removed."""
+        model = self.folder / "model"
+        fit = ("fit", "--model", "model", "--topology", TWO_SOCKETS)
+        model.mkdir()
+        for name in ("config.json", "model.safetensors", "model.safetensors.index.json"):
+            (model / name).symlink_to("../blobs/absent")
+            self.assert_refused(self.run_tune(*fit), USAGE, f"model/{name}: No such file")
+            if name != "config.json":
+                (model / name).unlink()
+        write_model(model, {"a.weight": [8, 64]})
+        self.assertEqual(self.fit(*fit[1:])["job"]["params"], 512, "a config that is not needed may be absent")
 
     def test_what_is_not_a_whole_model_is_refused_in_words(self):
         model = self.folder / "model"

@@ -71,6 +71,11 @@ class Survey(CommandTest):
             self.assert_refused(result, USAGE, "is no name of a node")
         self.assert_wrote_nothing()
 
+    def test_file_in_place_of_the_folder_is_refused_before_it_measures(self):
+        (self.folder / "nodes").write_text("{}")
+        self.assert_refused(self.run_tune("survey", "add", "nodes"), USAGE, "nodes is not a folder", "name a folder")
+        self.assertEqual((self.folder / "nodes").read_text(), "{}")
+
     def test_odd_silent_and_unlisted_nodes_are_named(self):
         self.add("gpu001", "gpu002", "gpu003", "gpu009", bandwidth=(50, 50, 100))
         self.add("gpu004", machine=OFFLINE)

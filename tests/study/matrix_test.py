@@ -97,7 +97,9 @@ class Matrix(StudyTest):
                               ("--passes", "3"): "--passes is 3: a palindrome needs an even number",
                               ("--passes", "0"): "--passes is 0: a palindrome needs an even number",
                               ("--text", absent): f"{absent}: there is no folder {self.folder}/absent",
-                              ("--details", absent): f"{absent}: there is no folder {self.folder}/absent"}.items():
+                              ("--details", absent): f"{absent}: there is no folder {self.folder}/absent",
+                              ("--details", str(self.folder)): f"{self.folder} is no file that you may write to",
+                              ("--text", "/dev/null"): "/dev/null is no file that you may write to"}.items():
             with self.subTest(words), contextlib.redirect_stderr(io.StringIO()) as said:
                 self.assertRaises(SystemExit, study.parse, list(words))
                 self.assertIn(reason, said.getvalue())
@@ -111,10 +113,19 @@ class Matrix(StudyTest):
         self.assertRegex(cannot["zero-2-1-small"], r"needs \d+ GiB of free memory, and \d+ are free")
 
     def test_a_file_without_results_is_not_compared(self):
-        absent = self.folder / "absent.jsonl"
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(study.main(["--compare", str(absent), "--folder", str(self.folder)]), 1)
-        self.assertIn(f"{absent} has no results", said.getvalue())
+        wrong = self.folder / "wrong.jsonl"
+        for content in (None, b"", b"[1]\n7\nnull\n", b"{}\n", bytes(range(256)), b"[" * 100000):
+            if content is not None:
+                wrong.write_bytes(content)
+            for path in (wrong, self.folder):
+                with self.subTest(content=content and content[:8], path=path), \
+                        contextlib.redirect_stderr(io.StringIO()) as said:
+                    self.assertEqual(study.main(["--compare", str(path), "--folder", str(self.folder)]), 1)
+                    self.assertIn(f"{path} has no results", said.getvalue())
+        refuses = unittest.mock.patch.object(pathlib.Path, "read_text", side_effect=PermissionError(13, "no", "wrong"))
+        with refuses, contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(study.main(["--compare", str(wrong), "--folder", str(self.folder)]), 1)
+        self.assertIn("no: 'wrong'", said.getvalue())
 
 
 class Others(unittest.TestCase):

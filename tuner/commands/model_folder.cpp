@@ -14,9 +14,11 @@
 namespace zf {
 namespace {
 
+/// Returns true also for a link to nothing and for what may not be looked at: reading it then says why it
+/// cannot be read.
 bool is_there(const std::filesystem::path& path) {
   std::error_code unknown;
-  return std::filesystem::exists(path, unknown);
+  return std::filesystem::symlink_status(path, unknown).type() != std::filesystem::file_type::not_found;
 }
 
 /// Returns the header of a .safetensors file: a length in 8 bytes, the lowest first, then so many bytes of
@@ -30,7 +32,7 @@ std::string read_header(const std::filesystem::path& path) {
   std::uint64_t length = 0;
   for (std::size_t i = length_bytes.size(); i-- > 0;)
     length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
-  if (length > kMaxTextFileBytes || length > size_of_file(file.get()))
+  if (length == 0 || length > kMaxTextFileBytes || length > size_of_file(file.get()))
     throw Error(Exit::usage, format_text("{}: it is no .safetensors file, or was cut off", path.string()),
                 kNext);
   std::string header(length, '\0');
@@ -74,7 +76,7 @@ void refuse_what_is_no_model(const std::filesystem::path& folder) {
   if (!has_model && is_there(adapter))
     throw Error(Exit::usage, format_text("{}: this is an adapter, not the whole model", adapter.string()),
                 "name the folder of its base model, and give --trainable");
-  if (is_there(config) && config_is_quantized(read_text_file(config)))
+  if (const auto text = read_text_file_if_any(config); text && config_is_quantized(*text))
     refuse_quantized(config.string(), "it has a quantization_config");
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <iterator>
 #include <utility>
 
@@ -137,6 +138,10 @@ NodeRecord record_of_this_node(const Arguments& arguments) {
 
 Exit add_node(const Arguments& arguments) {
   const std::string folder = words_behind(arguments, 1, "a folder").front();
+  if (std::error_code ignored;
+      std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
+    throw Error(Exit::usage, format_text("zf-tune survey add: {} is not a folder", folder),
+                "name a folder; it is made if it is absent");
   const NodeRecord record = record_of_this_node(arguments);
   write_record(record, folder);
   print_result_line(format_text("{}: class {}, bandwidth {}", record.name, record.machine.fingerprint,

@@ -30,8 +30,7 @@ std::optional<Field> section_of(const Field& root, std::string_view name) {
   if (!root.has(kZero)) return std::nullopt;
   const Field zero = root[kZero];
   if (!zero.has(name) || zero[name].is_null()) return std::nullopt;
-  if (!zero[name].is_object()) zero[name].fail("is not an object");
-  return zero[name];
+  return zero[name].need_object();
 }
 
 bool is_on(const std::optional<Field>& section, std::string_view key) {
@@ -55,8 +54,7 @@ DeepSpeedOptimizer deepspeed_optimizer(const Plan& plan) {
 DeepSpeedOptimizer deepspeed_optimizer(const ConfigFile& config) {
   const std::string name = config.path.string();
   const JsonDocument document(config.text, name, kOnlyJson);
-  if (!document.root().is_object()) document.root().fail("is not an object");
-  const auto zenflow = section_of(document.root(), kZenFlow);
+  const auto zenflow = section_of(document.root().need_object(), kZenFlow);
   const bool superoffload = is_on(section_of(document.root(), kSuperOffload), "super_offload");
   if (zenflow && superoffload) {
     throw Error(

@@ -114,7 +114,7 @@ WorkloadFile load_workload_file(const std::filesystem::path& path) {
   const JsonDocument document(read_text_file(path), name);
   Keys keys = keys_of<WorkloadFile>();
   keys.all.insert(keys.all.begin(), "schema");
-  const Field file = document.root().schema({kSchema}).need_keys(keys);
+  const Field file = document.root().schema(kSchema).need_keys(keys);
   WorkloadFile read;
   JsonReader reader(file);
   fields(reader, read.workload);

@@ -122,7 +122,7 @@ SimulatedMachine load_simulated_machine(const std::filesystem::path& path) {
   const JsonDocument document(read_text_file(path), name);
   const Field file =
       document.root()
-          .schema({"zf-machine/2"})
+          .schema("zf-machine/2")
           .object({"schema", "name", "source", "compared", "topology", "workload", "ranks", "gpu_nodes",
                    "kinds", "memory", "smt_gain", "sync_ns_per_thread", "launch", "noise", "slow_node"},
                   {"compared", "kinds", "slow_node"});

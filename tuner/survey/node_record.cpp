@@ -63,7 +63,7 @@ NodeRecord parse_record(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name, "run zf-tune survey add again on that node");
   Keys keys = keys_of<NodeRecord>();
   keys.all.insert(keys.all.begin(), "schema");
-  const Field file = document.root().schema({kNodeSchema}).need_keys(keys);
+  const Field file = document.root().schema(kNodeSchema).need_keys(keys);
   NodeRecord record;
   JsonReader reader(file);
   fields(reader, record);

@@ -77,7 +77,7 @@ std::string survey_json(const Survey& survey) {
 
 std::vector<NodeClass> classes_in_json(std::string_view text, std::string_view name) {
   const JsonDocument document(text, name, "make it again with zf-tune survey DIR --format json");
-  const Field file = document.root().schema({kSurveySchema});
+  const Field file = document.root().schema(kSurveySchema);
   if (!file.has("classes")) file.fail("has no classes");
   std::vector<NodeClass> classes;
   read_value(file["classes"], classes);

@@ -41,7 +41,7 @@ void TrialFile::read() {
   const std::string text = read_text_file(path_);
   const std::string name = path_.string();
   const JsonDocument document(text, name);
-  const Field root = document.root().schema({kSchema});
+  const Field root = document.root().schema(kSchema);
   root.object({"schema", "trial", "runs"});
   for (const Field& field : root["runs"].items()) {
     field.object({"split", "round", "values", "was_stopped_early"});

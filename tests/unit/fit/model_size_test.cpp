@@ -84,7 +84,8 @@ TEST(ModelConfig, OtherTypesAndMissingNumbersAreRefusedInWords) {
   EXPECT_THAT(refusal_of(R"({"model_type": "gpt2", "n_embd": 16777216, "n_inner": 16777216})"),
               HasSubstr("larger than any machine holds"));
   EXPECT_THAT(refusal_of("{}"), HasSubstr("model_type: is missing"));
-  EXPECT_THAT(refusal_of("[1]"), HasSubstr("model_type: is missing"));
+  EXPECT_THAT(refusal_of("[1]"), HasSubstr("config.json: is a list, not an object"));
+  EXPECT_THAT(refusal_of("null"), HasSubstr("config.json: is null, not an object"));
   EXPECT_THAT(refusal_of("nonsense"), HasSubstr("config.json"));
 }
 

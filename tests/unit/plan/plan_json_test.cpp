@@ -167,6 +167,16 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
       {"plan.json: ranks[0].training.cpus: names 0, outside home.cpus",
        changed("/ranks/0/home/cpus", "4-11,21-26,30")},
       {"plan.json: schema: is 1, not a text", changed("/schema", 1)},
+      {"plan.json: schema: is \"zf-plan/9\"; it must be \"zf-plan/2\"; it is of a newer version: use that",
+       changed("/schema", "zf-plan/9")},
+      {"plan.json: schema: is \"zf-plan/10\"; it must be \"zf-plan/2\"; it is of a newer version: use that",
+       changed("/schema", "zf-plan/10")},
+      {"plan.json: schema: is \"zf-plan/1\"; it must be \"zf-plan/2\"; give a file of that kind; one of an "
+       "older",
+       changed("/schema", "zf-plan/1")},
+      {"plan.json: schema: is \"zf-node/9\"; it must be \"zf-plan/2\"; give a file of that kind; one of an "
+       "older",
+       changed("/schema", "zf-node/9")},
       {"plan.json: is a list, not an object", json::array()},
       {"plan.json: is null, not an object", json()},
   };
