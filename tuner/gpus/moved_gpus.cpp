@@ -42,8 +42,7 @@ bool has_gpu(const Plan& plan) {
 }
 
 /// Finds one GPU of the plan here, or says why it is not.
-GpuOrReason planned_gpu_here(const Topology& topology, const std::vector<Gpu>& usable,
-                             const RankGpu& planned) {
+FoundGpu planned_gpu_here(const Topology& topology, const std::vector<Gpu>& usable, const RankGpu& planned) {
   if (const Gpu* const found = gpu_at(usable, planned.pci_address)) return *found;
   const Gpu* const here = gpu_at(topology.gpus, planned.pci_address);
   if (here == nullptr) return format_text("the plan's GPU {} was not found here", planned.pci_address);
@@ -76,18 +75,11 @@ std::vector<Gpu> planned_spread(const Topology& topology, const Plan& plan, int 
   const std::vector<Gpu> usable = usable_gpus(topology);
   for (const RankBinding& rank : plan.ranks) {
     if (!rank.spread_gpu || plan.ranks.size() != static_cast<std::size_t>(ranks)) return {};
-    const GpuOrReason here = planned_gpu_here(topology, usable, *rank.spread_gpu);
-    if (!std::holds_alternative<Gpu>(here)) return {};
-    spread.push_back(std::get<Gpu>(here));
+    const FoundGpu here = planned_gpu_here(topology, usable, *rank.spread_gpu);
+    if (gpu_in(here) == nullptr) return {};
+    spread.push_back(*gpu_in(here));
   }
   return spread;
-}
-
-/// Returns true if both are known, and the same GPU.
-bool are_one(const std::optional<GpuOrReason>& a, const std::optional<GpuOrReason>& b) {
-  const Gpu* const one = gpu_in(a);
-  const Gpu* const other = gpu_in(b);
-  return one != nullptr && other != nullptr && one->pci_address == other->pci_address;
 }
 
 /// Returns the NUMA node of each GPU that the plan's node had, in the order of PCI; nothing if it is not
@@ -169,18 +161,18 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
   std::vector<std::size_t> renewed;
   for (std::size_t place = 0; place < found.size(); ++place) {
     const std::size_t rank = place / each;
-    if (!found[place] || gpu_in(found[place]) != nullptr || !counted[place]) continue;
+    const auto* const lacks = std::get_if<std::string>(&planned[place]);
+    if (lacks == nullptr || std::holds_alternative<std::monostate>(counted[place])) continue;
     const Gpu* const gpu = gpu_in(counted[place]);
-    const std::string& lacks = std::get<std::string>(*planned[place]);
     const auto owner =
         share.ranks_on_gpu() == 1
-            ? std::ranges::find_if(planned, [&](const auto& one) { return are_one(one, counted[place]); })
+            ? std::ranges::find_if(planned, [&](const auto& one) { return are_same(one, counted[place]); })
             : planned.end();
     if (gpu == nullptr) {
-      found[place] = format_text("{}, and {}", lacks, std::get<std::string>(*counted[place]));
+      found[place] = format_text("{}, and {}", *lacks, std::get<std::string>(counted[place]));
     } else if (owner != planned.end()) {
       found[place] =
-          format_text("{}, and the GPU that it would have here, {}, is that of rank {} in the plan", lacks,
+          format_text("{}, and the GPU that it would have here, {}, is that of rank {} in the plan", *lacks,
                       gpu->pci_address, static_cast<std::size_t>(owner - planned.begin()) / each);
     } else {
       found[place] = counted[place];
@@ -202,7 +194,7 @@ RankGpus renewed_gpus(const Environment& environment, const Topology& topology, 
                           "frameworks count here",
                           join_text(renewed, ","), where));
   }
-  if (std::ranges::equal(found, counted, are_one)) note_unused_gpus(environment, topology, gpus);
+  if (std::ranges::equal(found, counted, are_same)) note_unused_gpus(environment, topology, gpus);
   return gpus;
 }
 

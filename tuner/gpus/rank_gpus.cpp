@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <span>
-#include <variant>
 
 #include "base/format.hpp"
 #include "gpus/gpu_lists.hpp"
@@ -13,52 +12,6 @@
 
 namespace zf {
 namespace {
-
-/// The devices that the ranks take in turn: those of a list, or all that may be used.
-class Devices {
- public:
-  Devices(const Environment& variables, const Topology& topology, GpuShare share)
-      : lookup_(variables, topology, share),
-        visible_(visible_devices(variables, runtime_of(topology))),
-        slurm_(slurm_gpus(variables)),
-        ranks_on_one_(lookup_.ranks_on_device()) {
-    const bool of_mig = visible_ && !visible_->ids.empty() && visible_->ids.front().starts_with("MIG-");
-    if (of_mig) ranks_on_one_ = 1;  // such an entry is a part of a GPU
-  }
-
-  const VisibleDevices* list() const { return visible_ ? &*visible_ : slurm_ ? &*slurm_ : nullptr; }
-  bool is_visible_list() const { return visible_.has_value(); }
-  /// Returns true if the list has numbers, which under Slurm may count the step's GPUs, or those of this
-  /// task.
-  bool is_doubtful_of_task() const {
-    return visible_ && slurm_ && parse_number<std::size_t>(visible_->ids.front());
-  }
-  std::size_t count() const { return list() != nullptr ? list()->ids.size() : lookup_.count(); }
-  std::size_t ranks_on_one() const { return ranks_on_one_; }
-  /// Returns how many devices are needed for this many places of FoundGpus.
-  std::size_t needed(std::size_t places) const { return (places + ranks_on_one_ - 1) / ranks_on_one_; }
-  GpuOrReason at(std::size_t i) const {
-    if (visible_) return lookup_.find(visible_->ids[i], visible_->variable);
-    return slurm_ ? lookup_.of_step(i) : lookup_.in_framework_order(i);
-  }
-  /// Says that there are fewer devices than ranks, and what to tell then.
-  std::string too_few(std::size_t ranks, GpuShare share) const {
-    if (const auto divided = lookup_.divided_gpu(); divided && list() == nullptr) return *divided;
-    std::string text =
-        format_text("{} {} for {}", list() != nullptr ? list()->variable + " lists" : "this machine has",
-                    print_count(count(), "GPU"), print_count(ranks, "rank"));
-    if (!share.is_given() && ranks % count() == 0)
-      text +=
-          format_text("; --ranks-per-gpu {} gives each GPU to {} ranks", ranks / count(), ranks / count());
-    return text;
-  }
-
- private:
-  GpuLookup lookup_;
-  std::optional<VisibleDevices> visible_;
-  std::optional<VisibleDevices> slurm_;
-  std::size_t ranks_on_one_;
-};
 
 /// Replaces each GPU that a list selects which is not read here by that reason.
 void forget_gpus_of_unread_lists(const Environment& environment, FoundGpus& found) {
@@ -84,12 +37,12 @@ std::string one_gpu_note(std::size_t ranks, std::size_t gpus, const VisibleDevic
 }
 
 /// Offers to spread the ranks over packages, if that is possible and its variables are known.
-void offer_spread(const Topology& topology, const Devices& devices, RankGpus& ranks) {
+void offer_spread(const Topology& topology, const GpuLookup& devices, RankGpus& ranks) {
   std::vector<Gpu> all;
   for (std::size_t i = 0; i < devices.count(); ++i) {
-    const GpuOrReason one = devices.at(i);
-    if (!std::holds_alternative<Gpu>(one)) return;
-    all.push_back(std::get<Gpu>(one));
+    const FoundGpu one = devices.at(i);
+    if (gpu_in(one) == nullptr) return;
+    all.push_back(*gpu_in(one));
   }
   std::vector<Gpu> spread = spread_over_packages(topology, all, static_cast<int>(ranks.gpus.size()));
   std::vector<RankGpu> named;
@@ -115,13 +68,11 @@ void offer_spread(const Topology& topology, const Devices& devices, RankGpus& ra
 
 }  // namespace
 
-bool all_known(const FoundGpus& found) {
-  return std::ranges::all_of(found, [](const auto& one) { return gpu_in(one) != nullptr; });
-}
+bool all_known(const FoundGpus& found) { return std::ranges::all_of(found, gpu_in); }
 
 FoundGpus found_gpus(const Environment& environment, const Topology& topology, int ranks, GpuShare share) {
   const Environment variables = variables_for(environment, topology);
-  const Devices devices(variables, topology, share);
+  const GpuLookup devices(variables, topology, share);
   const auto each = static_cast<std::size_t>(share.gpus_of_rank());
   FoundGpus found(static_cast<std::size_t>(ranks) * each);
   if (devices.count() == 0) return found;
@@ -158,8 +109,8 @@ RankGpus to_rank_gpus(const FoundGpus& found, GpuShare share) {
     for (const auto& one : std::span(found).subspan(first, each)) {
       if (const Gpu* const gpu = gpu_in(one)) {
         gpus.push_back(*gpu);
-      } else if (one && reason.empty()) {
-        reason = std::get<std::string>(*one);
+      } else if (const auto* const why = std::get_if<std::string>(&one); why != nullptr && reason.empty()) {
+        reason = *why;
       }
     }
     result.gpus.emplace_back();
@@ -180,7 +131,7 @@ RankGpus to_rank_gpus(const FoundGpus& found, GpuShare share) {
 
 void note_unused_gpus(const Environment& environment, const Topology& topology, RankGpus& ranks) {
   const Environment variables = variables_for(environment, topology);
-  const Devices devices(variables, topology, ranks.share);
+  const GpuLookup devices(variables, topology, ranks.share);
   const std::size_t places = ranks.gpus.size() * static_cast<std::size_t>(ranks.share.gpus_of_rank());
   const std::size_t needed = devices.needed(places);
   const auto is_known = [](const auto& gpu) { return gpu.has_value(); };

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "gpus/gpu_lookup.hpp"
@@ -57,14 +56,8 @@ std::optional<Gpu> place_of_gpus(const RankGpus& gpus, std::size_t rank);
 /// machine (see Topology::is_this_machine): there the GPUs count as without a list.
 RankGpus rank_gpus(const Environment& environment, const Topology& topology, int ranks, GpuShare share = {});
 
-/// GPUs by rank, and for each rank as many as it has (GpuShare::gpus_of_rank()). Each has its own reason if
-/// it is unknown; absent: there is no GPU to name.
-using FoundGpus = std::vector<std::optional<GpuOrReason>>;
-
-/// Returns the GPU of a place; null if there is none, or if it is not known.
-inline const Gpu* gpu_in(const std::optional<GpuOrReason>& one) {
-  return one ? std::get_if<Gpu>(&*one) : nullptr;
-}
+/// GPUs by rank, and for each rank as many as it has (GpuShare::gpus_of_rank()).
+using FoundGpus = std::vector<FoundGpu>;
 
 /// Returns true if the GPU of each place is known.
 bool all_known(const FoundGpus& found);

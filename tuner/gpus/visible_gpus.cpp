@@ -227,11 +227,11 @@ VisibleGpus compare_visible_gpus(const Environment& environment, PlannedGpus pla
   const GpuRuntime runtime = runtime_of(topology);
   const Chosen chosen = chosen_list(environment, planned, runtime);
   const bool by_found = chosen.compare == compare_visible || chosen.compare == compare_slurm;
-  const FoundGpus found = by_found ? found_gpus(environment, topology, static_cast<int>(planned.size()))
-                                   : FoundGpus{std::nullopt};
+  const FoundGpus found =
+      by_found ? found_gpus(environment, topology, static_cast<int>(planned.size())) : FoundGpus(1);
   if (!all_known(found)) return compare_chosen(chosen, planned);
   VisibleGpus compared = by_rank(chosen.list, planned, [&](std::size_t rank, const std::string&) {
-    return Same(std::get<Gpu>(*found[rank]).pci_address == planned[rank]->pci_address);
+    return Same(gpu_in(found[rank])->pci_address == planned[rank]->pci_address);
   });
   // Where a driver hides GPUs, the others are those of the container, and the numbers count them.
   const bool hides_some = !std::ranges::all_of(topology.gpus, &Gpu::usable);
