@@ -7,7 +7,7 @@
 #include "base/text.hpp"
 #include "commands/commands.hpp"
 #include "commands/fit_job_arguments.hpp"
-#include "commands/memory_warning.hpp"
+#include "commands/job_warnings.hpp"
 #include "commands/shared_arguments.hpp"
 #include "os/environment.hpp"
 #include "os/standard_streams.hpp"

@@ -1,4 +1,5 @@
-#include "fit/advice.hpp"
+// What would let a job need less memory, and how large a model may be.
+#include "fit/fit_report.hpp"
 
 #include <algorithm>
 #include <functional>

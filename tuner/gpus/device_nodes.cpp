@@ -1,4 +1,5 @@
-#include "gpus/device_nodes.hpp"
+// Which GPUs this process may open.
+#include "gpus/live_gpus.hpp"
 
 #include <fcntl.h>
 

@@ -1,4 +1,5 @@
-#include "gpus/drivers.hpp"
+// What drivers tell about the GPUs of this node.
+#include "gpus/live_gpus.hpp"
 
 #include <algorithm>
 #include <cstdint>

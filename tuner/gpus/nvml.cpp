@@ -1,4 +1,5 @@
-#include "gpus/nvml.hpp"
+// Asks NVML, if it is installed, which GPU a UUID belongs to.
+#include "gpus/live_gpus.hpp"
 
 #include <dlfcn.h>
 

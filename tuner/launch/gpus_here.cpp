@@ -1,4 +1,5 @@
-#include "launch/gpus_here.hpp"
+// Fits a plan to the GPUs of this node, for exec and the SPANK plugin.
+#include "launch/launch_parts.hpp"
 
 #include <algorithm>
 

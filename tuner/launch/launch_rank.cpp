@@ -1,4 +1,5 @@
-#include "launch/launch_rank.hpp"
+// Which rank this process is, and how many ranks run on this node.
+#include "launch/launch_parts.hpp"
 
 #include "base/error.hpp"
 #include "base/format.hpp"

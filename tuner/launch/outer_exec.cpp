@@ -1,4 +1,5 @@
-#include "launch/outer_exec.hpp"
+// What an outer `zf-tune exec` has decided for this process.
+#include "launch/launch_parts.hpp"
 
 #include "base/error.hpp"
 #include "plan/plan_json.hpp"

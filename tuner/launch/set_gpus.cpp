@@ -1,4 +1,5 @@
-#include "launch/set_gpus.hpp"
+// The variables of zf-tune exec --set-gpus.
+#include "launch/launch_parts.hpp"
 
 #include <algorithm>
 #include <array>

@@ -28,7 +28,7 @@ struct MachineSource {
   bool with_speeds = true;                      ///< CPU kinds tell which cores are fast today
   bool with_io = true;                          ///< see TopologySource
   std::chrono::milliseconds io_deadline{3000};  ///< see TopologySource; also for the GPU driver's files
-  /// GPUs that this process may not open are not usable (device_nodes.hpp).
+  /// GPUs that this process may not open are not usable (live_gpus.hpp).
   bool with_device_nodes = false;
 };
 

@@ -1,11 +1,11 @@
-#include "report/choice_words.hpp"
+// Puts the choice of a sweep in words.
+#include "report/reasons.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "report/comparison_words.hpp"
 #include "report/comparisons.hpp"
 #include "search/period_levels.hpp"
 #include "text/units.hpp"

@@ -1,4 +1,5 @@
-#include "report/comparison_words.hpp"
+// Says how other splits compare with the one that was chosen.
+#include "report/reasons.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
-#include "report/headline.hpp"
+// Puts the decision of a plan in words, and how sure it is.
+#include "report/page_parts.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -6,8 +7,8 @@
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "report/comparison_words.hpp"
 #include "report/comparisons.hpp"
+#include "report/reasons.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,5 @@
-#include "report/machine_drawing.hpp"
+// Draws the machine as nested boxes.
+#include "report/page_parts.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
-#include "report/next_step.hpp"
+// Says what the reader of a plan types next.
+#include "report/page_parts.hpp"
 
 #include "base/format.hpp"
 #include "base/text.hpp"

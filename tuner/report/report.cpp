@@ -9,12 +9,8 @@
 #include "report/comparisons.hpp"
 #include "report/explain.hpp"
 #include "report/explain_homes.hpp"
-#include "report/headline.hpp"
 #include "report/html.hpp"
-#include "report/machine_drawing.hpp"
-#include "report/next_step.hpp"
-#include "report/sides_plot.hpp"
-#include "report/verdict_plot.hpp"
+#include "report/page_parts.hpp"
 #include "search/contest.hpp"
 #include "text/units.hpp"
 

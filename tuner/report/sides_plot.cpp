@@ -1,4 +1,5 @@
-#include "report/sides_plot.hpp"
+// Draws both sides of a period over the size of the pool.
+#include "report/page_parts.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,11 +1,11 @@
-#include "report/trial_words.hpp"
+// Puts the choice of a trial in words.
+#include "report/reasons.hpp"
 
 #include <algorithm>
 #include <optional>
 
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "report/comparison_words.hpp"
 #include "report/comparisons.hpp"
 #include "search/contest.hpp"
 

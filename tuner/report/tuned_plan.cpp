@@ -8,7 +8,7 @@
 #include "homes/deepspeed_homes.hpp"
 #include "measure/bandwidth.hpp"
 #include "planning/assemble.hpp"
-#include "report/choice_words.hpp"
+#include "report/reasons.hpp"
 #include "search/contest.hpp"
 #include "text/command_line.hpp"
 

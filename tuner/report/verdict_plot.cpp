@@ -1,4 +1,5 @@
-#include "report/verdict_plot.hpp"
+// Draws how the other splits compare with the plan's.
+#include "report/page_parts.hpp"
 
 #include <algorithm>
 #include <cmath>

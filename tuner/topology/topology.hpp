@@ -68,7 +68,7 @@ struct Gpu {
   /// The node with CPUs that the GPU is attached to; absent: not one node, or unknown.
   std::optional<Node> node;
   std::string uuid = {};                  ///< "GPU-8932f937-…"; empty: unknown
-  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances (nvml.hpp) or parts (drivers.hpp)
+  std::vector<std::string> aliases = {};  ///< UUIDs of its MIG instances or parts (live_gpus.hpp)
   bool usable = true;                     ///< false: a job here cannot compute on it (why_unusable)
   /// 3 for "cuda3" or "rsmi3", that of the first of `parts`; absent: unknown, or its parts do not follow each
   /// other
@@ -79,8 +79,8 @@ struct Gpu {
   int parts = 1;                  ///< how many GPUs ROCm sees in it (MI300 in CPX mode: 6 or 8)
   /// CUDA's number of it in PCI order; absent: unknown. usable_gpus() counts those of NVIDIA.
   std::optional<int> cuda_number = {};
-  /// Why it is not usable, as the end of a sentence: "its driver does not show it here"
-  /// (drivers.hpp), "/dev/nvidia0 is not here" (device_nodes.hpp); empty if it is usable.
+  /// Why it is not usable, as the end of a sentence (live_gpus.hpp): "its driver does not show it here",
+  /// "/dev/nvidia0 is not here"; empty if it is usable.
   std::string why_unusable = {};
 };
 

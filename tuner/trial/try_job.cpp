@@ -11,7 +11,7 @@
 #include "machine/fingerprint.hpp"
 #include "os/environment.hpp"
 #include "planning/assemble.hpp"
-#include "report/trial_words.hpp"
+#include "report/reasons.hpp"
 #include "text/command_line.hpp"
 #include "trial/trial.hpp"
 #include "trial/trial_splits.hpp"

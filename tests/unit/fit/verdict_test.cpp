@@ -5,7 +5,6 @@
 
 #include "base/cpu_list.hpp"
 #include "base/error.hpp"
-#include "fit/advice.hpp"
 #include "fit/fit_report.hpp"
 #include "fit/workload_job.hpp"
 #include "fit_jobs.hpp"

@@ -1,4 +1,4 @@
-#include "gpus/device_nodes.hpp"
+#include "gpus/live_gpus.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include <map>
 
 #include "../os/tree.hpp"
-#include "gpus/drivers.hpp"
 #include "gpus/gpu_lists.hpp"
 #include "topology/gpu_rules.hpp"
 

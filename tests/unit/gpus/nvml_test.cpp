@@ -1,4 +1,4 @@
-#include "gpus/nvml.hpp"
+#include "gpus/live_gpus.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

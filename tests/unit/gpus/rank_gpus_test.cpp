@@ -8,7 +8,7 @@
 #include "../os/tree.hpp"
 #include "../topology/make_topology.hpp"
 #include "base/format.hpp"
-#include "gpus/drivers.hpp"
+#include "gpus/live_gpus.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/launch_rank.hpp"
+#include "launch/launch_parts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/format.hpp"
-#include "launch/launch_rank.hpp"
+#include "launch/launch_parts.hpp"
 #include "plan/plan_check.hpp"
 #include "plan/plan_json.hpp"
 #include "two_ranks.hpp"

@@ -1,4 +1,4 @@
-#include "launch/set_gpus.hpp"
+#include "launch/launch_parts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

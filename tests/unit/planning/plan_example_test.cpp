@@ -14,7 +14,7 @@
 #include "paths.hpp"
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
-#include "report/choice_words.hpp"
+#include "report/reasons.hpp"
 #include "search/choose.hpp"
 #include "search/contest.hpp"
 

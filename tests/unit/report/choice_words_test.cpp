@@ -1,5 +1,5 @@
 // What the reason of a choice says.
-#include "report/choice_words.hpp"
+#include "report/reasons.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

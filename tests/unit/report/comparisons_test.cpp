@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "../plan/make_plan.hpp"
-#include "report/choice_words.hpp"
+#include "report/reasons.hpp"
 #include "search/contest.hpp"
 
 namespace zf {

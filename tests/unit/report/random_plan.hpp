@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "../plan/make_plan.hpp"
-#include "report/choice_words.hpp"
-#include "report/trial_words.hpp"
+#include "report/reasons.hpp"
 #include "search/choose.hpp"
 #include "search/contest.hpp"
 #include "trial/trial.hpp"

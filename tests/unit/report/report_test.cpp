@@ -10,15 +10,11 @@
 #include "../topology/make_topology.hpp"
 #include "plot_rows.hpp"
 #include "report/explain.hpp"
-#include "report/headline.hpp"
 #include "report/html.hpp"
-#include "report/machine_drawing.hpp"
-#include "report/next_step.hpp"
+#include "report/page_parts.hpp"
 #include "report/samples_csv.hpp"
 #include "report/sides.hpp"
-#include "report/sides_plot.hpp"
 #include "report/time_axis.hpp"
-#include "report/verdict_plot.hpp"
 
 namespace zf {
 namespace {

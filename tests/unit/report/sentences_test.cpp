@@ -20,11 +20,10 @@
 #include "plot_rows.hpp"
 #include "random_plan.hpp"
 #include "report/explain.hpp"
-#include "report/headline.hpp"
 #include "report/html.hpp"
+#include "report/page_parts.hpp"
 #include "report/recorded_words.hpp"
 #include "report/report.hpp"
-#include "report/verdict_plot.hpp"
 #include "text/units.hpp"
 #include "text/wrap.hpp"
 

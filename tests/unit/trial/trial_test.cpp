@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "report/trial_words.hpp"
+#include "report/reasons.hpp"
 
 namespace zf {
 namespace {

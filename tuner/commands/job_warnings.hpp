@@ -1,4 +1,4 @@
-// What limits the memory of a job on this node, and a warning of a plan if its job cannot fit it.
+// Warns of a job that has too few cores or too little memory on this node.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,21 @@
 #include "base/state_format.hpp"
 #include "fit/verdict.hpp"
 #include "machine/machine.hpp"
+#include "os/environment.hpp"
 #include "plan/workload.hpp"
 
 namespace zf {
+
+/// Returns true unless this process is a rank other than rank 0, which speaks for the node.
+bool speaks_for_node(const Environment& environment);
+
+/// Prints a warning to stderr if the ranks have few cores (core_shortage.hpp), unless another rank of this
+/// node does. Prints nothing if there are fewer cores than ranks: the error says that.
+void warn_of_few_cores(const Machine& machine, int ranks);
+
+/// Prints a warning to stderr if the job cannot fit, unless another rank of this node prints it.
+void warn_of_memory(const Workload& workload, StateFormat state, const Machine& machine,
+                    const MachineSource& source);
 
 /// Returns limits_of() a machine. If it is this machine, the memory policy of the calling thread counts too.
 NodeLimits limits_here(const Machine& machine, const MachineSource& source);
@@ -21,9 +33,5 @@ std::optional<std::string> memory_shortage_here(const Workload& workload, StateF
 
 /// Returns what the user can do about a shortage.
 std::string memory_remedy(const Workload& workload);
-
-/// Prints a warning to stderr if the job cannot fit, unless another rank of this node prints it.
-void warn_of_memory(const Workload& workload, StateFormat state, const Machine& machine,
-                    const MachineSource& source);
 
 }  // namespace zf
