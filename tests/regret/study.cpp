@@ -11,7 +11,7 @@
 #include "base/format.hpp"
 #include "measure/training_demand.hpp"
 #include "measure/workload_file.hpp"
-#include "search/choose.hpp"
+#include "search/tuning.hpp"
 #include "simulate/simulated_meter.hpp"
 #include "topology/topology_hwloc.hpp"
 

@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/format.hpp"
 #include "base/text.hpp"
-#include "exports/deepspeed_differences.hpp"
 #include "exports/deepspeed_settings.hpp"
 #include "exports/export.hpp"
 #include "homes/deepspeed_homes.hpp"

@@ -1,7 +1,8 @@
+// Says what DeepSpeed does that a plan does not.
 // Says what DeepSpeed does beside the plan. Read in version 0.19.8: launcher/launch.py and utils/numa.py
 // (threads and memory), launcher/runner.py (GPUs), zenflow_utils.py and superoffload_utils.py (the two
 // sides).
-#include "exports/deepspeed_differences.hpp"
+#include "exports/deepspeed_settings.hpp"
 
 #include <algorithm>
 #include <set>

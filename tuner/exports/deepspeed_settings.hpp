@@ -1,4 +1,5 @@
-// The settings of DeepSpeed's own configuration that divide the CPUs of a rank. Pure.
+// What DeepSpeed makes of a plan: the settings of its configuration that divide the CPUs of a rank, and what
+// it does beside the plan. Pure.
 #pragma once
 
 #include <optional>
@@ -51,5 +52,11 @@ struct MergedConfig {
 /// Returns the configuration with the setting. All other bytes stay as they are.
 /// Precondition: deepspeed_optimizer() accepts it and names the setting's optimizer.
 MergedConfig merged(const ConfigFile& config, const DeepSpeedSetting& setting);
+
+/// Returns what DeepSpeed 0.19.8 does to these ranks beside or against the plan, one sentence each, with
+/// numbers: threads, memory policy, threads that are not moved, GPUs. Empty if there is nothing. The plan
+/// does not have the CPUs of each NUMA node: a rank counts as inside one node if its memory is one node.
+/// Precondition: why_not_deepspeed() accepts the ranks.
+std::vector<std::string> deepspeed_differences(const Plan& plan, const DeepSpeedOptimizer& optimizer);
 
 }  // namespace zf

@@ -1,4 +1,5 @@
-#include "search/restriction_cost.hpp"
+// Measures what it costs to use only splits that a launcher can be told, against the free choice.
+#include "search/tuning.hpp"
 
 #include <utility>
 #include <vector>

@@ -4,7 +4,8 @@
 
 #include "base/error.hpp"
 #include "base/exit_after_signal.hpp"
-#include "search/choose.hpp"
+#include "search/contest.hpp"
+#include "search/headroom.hpp"
 
 namespace zf {
 namespace {
@@ -55,6 +56,17 @@ RestrictionCost measured_cost_or_failure(const TuningJob& job, const Split& chos
 }
 
 }  // namespace
+
+Choice choose(const Evidence& evidence, const Workload& workload) {
+  const Decision decision = decide(contest_of(evidence, workload));
+  const CandidateEvidence& chosen = evidence.candidates[decision.winner];
+  Choice choice;
+  choice.candidate = chosen.id;
+  choice.period_ns_median = chosen.period_ns_median;
+  choice.pool_threads = chosen.pool_threads;
+  choice.headroom = headroom_of(evidence, workload, chosen.id);
+  return choice;
+}
 
 Tuned tune(TuningJob& job, const TuningRequest& request, RecordingMeter* recorder,
            const std::function<int()>& interrupt, const std::function<void(const SweepProgress&)>& progress,

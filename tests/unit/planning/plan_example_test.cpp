@@ -15,8 +15,8 @@
 #include "plan/plan_json.hpp"
 #include "planning/assemble.hpp"
 #include "report/reasons.hpp"
-#include "search/choose.hpp"
 #include "search/contest.hpp"
+#include "search/tuning.hpp"
 
 namespace zf {
 namespace {

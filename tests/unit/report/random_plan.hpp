@@ -12,8 +12,8 @@
 
 #include "../plan/make_plan.hpp"
 #include "report/reasons.hpp"
-#include "search/choose.hpp"
 #include "search/contest.hpp"
+#include "search/tuning.hpp"
 #include "trial/trial.hpp"
 
 namespace zf {

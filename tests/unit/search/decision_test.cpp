@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "made_evidence.hpp"
-#include "search/choose.hpp"
 #include "search/headroom.hpp"
+#include "search/tuning.hpp"
 
 namespace zf {
 namespace {

@@ -1,4 +1,4 @@
-#include "search/restriction_cost.hpp"
+#include "search/tuning.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "base/error.hpp"
-#include "search/choose.hpp"
 #include "search/contest.hpp"
+#include "search/tuning.hpp"
 
 namespace zf {
 namespace {
