@@ -222,7 +222,7 @@ optimizer.save_async({str(self.path)!r})"""], stderr=subprocess.PIPE, text=True,
 
         with unittest.mock.patch("torch.save", save), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            optimizer.save_async(self.path, more=torch.ones(9))._thread.join()
+            optimizer.save_async(self.path, more=torch.ones(9))._ended.wait(20)
             del optimizer
             gc.collect()
         self.assertIn("the disk is full", str([each.message for each in said]))

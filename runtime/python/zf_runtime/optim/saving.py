@@ -21,7 +21,7 @@ from ..errors import ZfError, ZfTimeout
 from ..native import whole_file
 from .tensors.eligibility import layout, local_of
 from .tensors.engine import StateDict
-from .tensors.threads import SAVER
+from .tensors.threads import SAVER, Latch
 
 if TYPE_CHECKING:
     from .overlap.held import Held
@@ -114,8 +114,13 @@ class Save:
         self.path = path
         self._failure: BaseException | None = None
         self._untold = _Untold()
+        self._ended = Latch()  # until Python 3.13 a join() that Ctrl-C ends makes a thread look dead
         weakref.finalize(self, self._untold.warn)
-        self._thread = _start(staging.held, self._write, staging, staging.held)
+        _start(staging.held, self._run, staging, staging.held)
+
+    def _run(self, staging: Staging, held: Held | None) -> None:
+        self._write(staging, held)
+        self._ended.set()
 
     def _write(self, staging: Staging, held: Held | None) -> None:
         try:
@@ -138,17 +143,17 @@ class Save:
 
     def done(self) -> bool:
         """Returns whether wait() would return at once."""
-        return not self._thread.is_alive()
+        return self._ended.is_set
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until the file is there. timeout: in seconds; None: as long as it takes. Raises ZfTimeout if it is not
         there yet, and once what the save has failed with: the old file is then untouched."""
         end = time.monotonic() + timeout if timeout is not None else None
-        while self._thread.is_alive():
+        while not self._ended.is_set:
             left = 0.1 if end is None else min(0.1, end - time.monotonic())
             if left < 0:
                 raise ZfTimeout(f"the save to {self.path} is not done after {timeout} s", "ZF_TIMEOUT")
-            self._thread.join(left)  # in pieces: Ctrl-C ends it
+            self._ended.wait(left)  # in pieces: Ctrl-C ends it
         failure, self._failure, self._untold.text = self._failure, None, ""
         try:
             if failure is not None:
@@ -188,7 +193,7 @@ def stager_of(hold: Callable[[], Held | None]) -> Any:
     return Stager()
 
 
-def _start(held: Held | None, work: Callable[..., None], *given: Any) -> threading.Thread:
+def _start(held: Held | None, work: Callable[..., None], *given: Any) -> None:
     thread = threading.Thread(target=work, args=given, name=SAVER)
     try:
         thread.start()
@@ -196,7 +201,6 @@ def _start(held: Held | None, work: Callable[..., None], *given: Any) -> threadi
         if held is not None:
             held.release()
         raise
-    return thread
 
 
 def _finish(staging: Staging, staged: Future[StateDict]) -> None:
