@@ -204,6 +204,42 @@ class Ends(case.AdamWTest):
                 self.assertFalse(support.process_exists(pid))
                 self.assertTrue(torch.equal(parameters_of(model), before))
 
+    def test_ctrl_c_ends_closing_at_once_and_loses_nothing(self):
+        """While the process stands still: with a step, without one, and with a save. The optimizer stays open."""
+        for mode, steps, saves in (("late", True, False), ("exact", True, False), ("exact", False, False),
+                                   ("exact", True, True), ("off", False, False)):
+            with self.subTest(mode, steps=steps, saves=saves), tempfile.TemporaryDirectory() as folder:
+                model, whole = make_model(), make_model()
+                optimizer = self.ours(model.parameters(), mode, runtime_options={"close_timeout": 20})
+                with case.with_process(whole.parameters(), mode) as other:
+                    train(whole, other, 1)
+                    other.synchronize()
+                    train(whole, other, int(steps), first=1)
+                train(model, optimizer, 1)
+                optimizer.synchronize()
+                pid = optimizer.runtime.stats().worker_pid
+                os.kill(pid, signal.SIGSTOP)
+                os.waitid(os.P_PID, pid, os.WSTOPPED)
+                going_on = threading.Timer(60, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
+                going_on.start()
+                if steps:
+                    train(model, optimizer, 1, first=1)
+                if saves:
+                    optimizer.save_async(f"{folder}/state.pt")
+                self.addCleanup(signal.signal, signal.SIGALRM,
+                                signal.signal(signal.SIGALRM, signal.default_int_handler))
+                for _ in range(2):
+                    signal.setitimer(signal.ITIMER_REAL, 0.3)
+                    began = time.monotonic()
+                    self.assertRaises(KeyboardInterrupt, optimizer.close)
+                    self.assertLess(time.monotonic() - began, 10)
+                going_on.cancel()
+                os.kill(pid, signal.SIGCONT)
+                optimizer.close()
+                self.assertFalse(support.process_exists(pid))
+                self.assertEqual(os.path.exists(f"{folder}/state.pt"), saves)
+                self.assertTrue(torch.equal(parameters_of(model), parameters_of(whole)))
+
     def test_closing_finishes_the_step_that_is_under_way(self):
         for mode in case.MODES:
             model, optimizer = self.trained(mode, 4)

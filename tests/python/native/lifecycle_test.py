@@ -216,17 +216,21 @@ class Dying(unittest.TestCase):
             runtime.wait()
 
     def test_ctrl_c_ends_a_wait_for_a_stopped_process(self):
-        runtime = open_one()
+        """Also that of close(), which may be called again."""
+        runtime = open_one(close_timeout=20)
         pid = runtime.stats().worker_pid
         os.kill(pid, signal.SIGSTOP)
         try:
             runtime.submit(adam_scalars(1))
             signal.signal(signal.SIGALRM, signal.default_int_handler)
-            signal.alarm(1)
-            with self.assertRaises(KeyboardInterrupt):
-                runtime.wait()
+            for waits in (runtime.wait, runtime.close):
+                signal.alarm(1)
+                began = time.monotonic()
+                self.assertRaises(KeyboardInterrupt, waits)
+                self.assertLess(time.monotonic() - began, 10)
         finally:
             os.kill(pid, signal.SIGCONT)
+        self.assertFalse(runtime.closed)
         runtime.close()
 
     def assert_process_goes_with(self, end: str, status: int):

@@ -7,12 +7,13 @@ import ctypes
 import inspect
 import math
 import os
+import signal
 import time
 from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ..errors import ZfTimeout
+from ..errors import ZfTimeout, ZfWorkerDied
 from . import abi, checks, keeping
 from .group import Group, as_numpy, as_tensor, element_type, grads_buffer, moments_kind
 from .handle import Handle
@@ -112,25 +113,61 @@ class Runtime(Handle):
         """Finishes what is submitted and ends the process. The second call does nothing.
 
         Raises ZfTimeout if the process had not finished within close_timeout and was killed, and ZfWorkerDied if it
-        had died before. The runtime is closed in all cases."""
+        had died before. The runtime is closed then, too. Ctrl-C while the process is stopped leaves it open."""
+        if self.closed or self.forked:
+            super().close()
+            return
+        self.end_waits()
+        with contextlib.suppress(ZfTimeout):
+            self.await_running()
+        if self._stands_still:
+            self._kill()
         try:
             super().close()
+            if not self._stands_still:
+                return
+        except ZfWorkerDied:
+            if not self._stands_still:
+                raise
         except ZfTimeout:
-            raise ZfTimeout(f"the optimizer process was killed: it had not finished after {self._close_timeout:g} s; "
-                            "close_timeout may be longer", "ZF_TIMEOUT") from None
+            pass
+        raise ZfTimeout(f"the optimizer process was killed: it had not finished after {self._close_timeout:g} s; "
+                        "close_timeout may be longer", "ZF_TIMEOUT")
+
+    def _kill(self) -> None:
+        """Kills the process, since zf_end would wait for it once more. The one that is started again for what is
+        submitted ends at once."""
+        stats = self.stats()
+        if stats.worker_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stats.worker_pid, signal.SIGKILL)
 
     def end_waits(self) -> None:
         """Is called before close(), while threads may still wait. From now on a wait raises ZfTimeout when the process
         has computed nothing for close_timeout, as one that is stopped. A long step is waited for."""
-        self._standstill = (-1.0, 0.0)
+        if self._standstill is None:
+            self._standstill = (-1.0, 0.0)
 
-    def _refuse_standstill(self) -> None:
+    def await_running(self) -> None:
+        """Waits while the process is stopped, as end_waits() says. Ctrl-C ends it, but not zf_end."""
+        began = time.monotonic()
+        while _is_stopped(self.stats().worker_pid):
+            self._refuse_standstill(began)
+            time.sleep(_PIECE_MS / 1000)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether a wait was refused since end_waits(), and the process has computed nothing since."""
+        return self._stands_still
+
+    def _refuse_standstill(self, began: float) -> None:
+        """began: when the wait did."""
         if self._standstill is None:
             return
         computed, now = _computed_s(self.stats().worker_pid), time.monotonic()
         if computed != self._standstill[0]:
-            self._standstill = (computed, now)
-        elif now - self._standstill[1] > self._close_timeout:
+            self._standstill, self._stands_still = (computed, now), False
+        elif self._stands_still or now - max(began, self._standstill[1]) > self._close_timeout:
             self._stands_still = True
             raise ZfTimeout(f"the optimizer process has computed nothing for {self._close_timeout:g} s, and is killed: "
                             "it is stopped, or has no CPU", "ZF_TIMEOUT")
@@ -403,7 +440,8 @@ class Runtime(Handle):
 
     def _ask(self, call: Callable[[int], int], timeout: float | None) -> bool:
         """Repeats call(milliseconds) while it returns ZF_TIMEOUT. Returns False after `timeout` seconds."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        began = time.monotonic()
+        deadline = None if timeout is None else began + timeout
         while True:
             left_ms = _PIECE_MS if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
             status = call(min(left_ms, _PIECE_MS))
@@ -412,7 +450,7 @@ class Runtime(Handle):
                 return True
             if deadline is not None and time.monotonic() >= deadline:
                 return False
-            self._refuse_standstill()
+            self._refuse_standstill(began)
 
 
 #: What Runtime can be told besides its plan, its groups and a name to keep them under.
@@ -425,6 +463,13 @@ def _computed_s(pid: int) -> float:
     with contextlib.suppress(OSError):
         return time.clock_gettime(~pid << 3 | 2)  # its CPU clock: see clock_getcpuclockid(3)
     return math.nan
+
+
+def _is_stopped(pid: int) -> bool:
+    """Returns whether a process is stopped, by a signal or a debugger."""
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    return False
 
 
 def _words(name: str, values: Sequence[int], checked: Callable[[int], int] | None = None) -> Any:

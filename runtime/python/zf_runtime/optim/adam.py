@@ -341,16 +341,19 @@ class AdamW(_OnHost, torch.optim.AdamW):
         The second call does nothing.
 
         Raises ZfWorkerDied if the process had died, and ZfTimeout if it stands still, as one that is stopped: it is
-        killed after at most twice runtime_options["close_timeout"] seconds (10). The parameters then keep the last
-        values that they got. In a forked child the process and the step belong to the parent and are left alone."""
+        killed after runtime_options["close_timeout"] seconds (10). The parameters then keep the last values that they
+        got. Ctrl-C while it waits leaves the optimizer open. In a forked child the process and the step belong to the
+        parent and are left alone."""
         optimizer = self._itself()
-        save, optimizer._save = optimizer._save, None
         optimizer._engine.begin_close()
         try:
-            if save is not None:
-                save.wait()
-        finally:
+            if optimizer._save is not None:
+                optimizer._save.wait()
+        except Exception:
             optimizer._engine.close()
+            raise
+        optimizer._engine.close()
+        optimizer._save = None
 
     def __enter__(self) -> AdamW:
         return self

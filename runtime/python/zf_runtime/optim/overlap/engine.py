@@ -496,10 +496,23 @@ class OverlapEngine(Stated):
             self.opened.arena.runtime.end_waits()
 
     def close(self) -> None:
+        try:
+            if self.opened is not None and self.opened.is_here:
+                with contextlib.suppress(ZfWorkerDied, ZfTimeout):  # Opened.close() reports it
+                    _warn_of_lost(self.opened.overlap.finish())
+                    self.opened.await_process()
+        except Exception:
+            self._close()
+            raise
+        self._close()  # behind the waits: an interrupt of one leaves all as it is
+
+    def _close(self) -> None:
         live, self.opened, self._is_closed = self.opened, None, True
         try:
             if live is not None and live.is_here:
-                self._close(live)
+                for param, low in live.close().items():
+                    if param in self._optimizer.state:
+                        self._optimizer.state[param]["low"] = low
             elif live is not None:  # in a forked child: process and step are the parent's
                 live.arena.runtime.close()
         finally:
@@ -507,15 +520,6 @@ class OverlapEngine(Stated):
                 self._finalizer.detach()
             unhook(self._order, self._arrivals, self._reads)
             self._order = None
-
-    def _close(self, live: Opened) -> None:
-        try:
-            with contextlib.suppress(ZfWorkerDied, ZfTimeout):  # Opened.close() reports it below
-                _warn_of_lost(live.overlap.finish())
-        finally:
-            for param, low in live.close().items():
-                if param in self._optimizer.state:
-                    self._optimizer.state[param]["low"] = low
 
     def _say(self, line: str, stacklevel: int = 5) -> None:
         super()._say(f"zf_runtime.AdamW: {line}", stacklevel)

@@ -79,6 +79,12 @@ class Opened:
             share.event.synchronize()  # a GPU reads the arena until then
         self.arena.thin()
 
+    def await_process(self) -> None:
+        """Waits until close() need not, behind the step that is under way."""
+        if self.speculation is not None:
+            self.speculation.take_back()
+        self.arena.runtime.await_running()
+
     def close(self, keeps: bool = True) -> dict[torch.Tensor, torch.Tensor]:
         """Ends thread, process and arena, after the step that is under way. See Arena.release(). Raises what
         Runtime.close() raises."""
