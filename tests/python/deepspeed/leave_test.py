@@ -1,5 +1,5 @@
 """Stage 3 in mode exact: a fork gives no alarm where no step is under way, and an engine with a process that stands
-still can be destroyed. Costs 4 s. Tests deepspeed/exact_stage_3.py."""
+still can be destroyed. Costs 8 s. Tests deepspeed/exact_stage_3.py."""
 
 import contextlib
 import io
@@ -51,25 +51,58 @@ class Leave(unittest.TestCase):
         self.job.arena.close()
         self.assertEqual(self.said_by_a_fork(), "")
 
-    def test_destroy_ends_a_process_that_stands_still(self):
-        """The step is lost."""
-        job = make_job(self, "exact", close_timeout=0.5)
+    def stopped(self, mode, has_step, close_timeout):
+        """Returns a job whose process is stopped, with its number and the calls of DeepSpeed's destroy()."""
+        job, destroyed = make_job(self, mode, close_timeout=close_timeout), []
         unpublished = exact_stage_3.Unpublished(job.arena, [], [])
-        job.zero.destroy = lambda: unpublished.leave(follower.END_WAITS)
+        job.zero.destroy = lambda: (destroyed.append(1), unpublished.leave(follower.END_WAITS))
         closing.close_with(job.zero, job.arena)
         pid = job.arena.runtime.stats().worker_pid
         job.backward()
         os.kill(pid, signal.SIGSTOP)
-        job.step()
-        going_on = threading.Timer(30, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
+        os.waitid(os.P_PID, pid, os.WSTOPPED)
+        going_on = threading.Timer(60, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
         going_on.start()
-        began, said = time.monotonic(), io.StringIO()
-        with contextlib.redirect_stderr(said), self.assertRaises(ZfTimeout):
+        self.addCleanup(going_on.cancel)
+        if has_step:
+            job.step()
+        return job, pid, destroyed
+
+    def test_destroy_ends_a_process_that_stands_still_after_one_deadline(self):
+        """The step is lost."""
+        for mode, has_step in (("exact", True), ("wait", False)):
+            job, pid, destroyed = self.stopped(mode, has_step, 2.5)
+            began, said = time.monotonic(), io.StringIO()
+            with self.subTest(mode), contextlib.redirect_stderr(said):
+                self.assertRaisesRegex(ZfTimeout, "was killed: it had not finished after 2.5 s", job.zero.destroy)
+                self.assertLess(time.monotonic() - began, 4.9)
+                self.assertEqual((said.getvalue(), destroyed), ("", [1]))
+                self.assertFalse(support.process_exists(pid))
+
+    def test_ctrl_c_ends_destroy_at_once_and_loses_nothing(self):
+        """While the process stands still. The engine stays."""
+        for mode, has_step in (("exact", True), ("late", True), ("wait", False)):
+            job, pid, destroyed = self.stopped(mode, has_step, 20)
+            steps = job.arena.runtime.stats().completed
+            self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, signal.default_int_handler))
+            with self.subTest(mode):
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                began = time.monotonic()
+                self.assertRaises(KeyboardInterrupt, job.zero.destroy)
+                self.assertLess(time.monotonic() - began, 10)
+                self.assertEqual(destroyed, [])
+                os.kill(pid, signal.SIGCONT)
+                job.zero.destroy()
+                self.assertFalse(support.process_exists(pid))
+                self.assertEqual((job.arena.runtime.stats().completed - steps, destroyed), (2 * has_step, [1]))
+
+    def test_destroy_says_that_a_long_step_is_waited_for(self):
+        job, pid, _ = self.stopped("exact", True, 20)
+        threading.Timer(0.5, os.kill, (pid, signal.SIGCONT)).start()
+        said = io.StringIO()
+        with unittest.mock.patch.object(follower, "PATIENCE_S", 0.05), contextlib.redirect_stderr(said):
             job.zero.destroy()
-        going_on.cancel()
-        self.assertLess(time.monotonic() - began, 20)
         self.assertIn(follower.END_WAITS, said.getvalue())
-        self.assertFalse(support.process_exists(pid))
 
 
 if __name__ == "__main__":

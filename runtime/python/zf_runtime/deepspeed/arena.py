@@ -379,13 +379,18 @@ class FlatArena:
             self._finished = handed_over
 
     def is_done_within(self, seconds: float) -> bool:
-        """Returns whether the optimizer process does in this time all that it was given. Publishes nothing."""
+        """Returns whether the optimizer process does in this time all that it was given. Publishes nothing. Raises
+        ZfTimeout if the process stands still: see Runtime.end_waits()."""
         if self._finished == self._handed_over:
             return True
-        with self._waiting, contextlib.suppress(ZfTimeout):
-            self.runtime.wait(timeout=seconds)
-            return True
-        return False
+        with self._waiting:
+            try:
+                self.runtime.wait(timeout=seconds)
+            except ZfTimeout:
+                if self.runtime.stands_still:
+                    raise
+                return False
+        return True
 
     def wait_piece(self, slot: Slot, begin: int, length: int) -> None:
         """Waits until the step that was handed over last has done a range of a partition. What it has done is final:

@@ -16,7 +16,7 @@ import torch
 from ..errors import ZfError
 from ..native.cuda import HostRegistration
 from ..native.runtime import Runtime
-from ..optim.overlap.follower import Follower
+from ..optim.overlap import follower
 from ..optim.overlap.speculation import Begun
 from ..optim.tensors.threads import end_from_outside
 from .arena import FlatArena
@@ -40,11 +40,23 @@ def close_with(zero: Any, arena: FlatArena) -> None:
 
     @replace(zero, "destroy")
     def destroy_and_close(destroy: Function, *args: Any, **keywords: Any) -> Any:
-        arena.runtime.end_waits()
+        _await_end(arena)  # first: an interrupt leaves the engine as it is
         try:
             return destroy(*args, **keywords)
         finally:
             arena.close()
+
+
+def _await_end(arena: FlatArena) -> None:
+    """Waits until the end of the optimizer process takes no time. Ctrl-C ends this."""
+    if not arena.is_open or arena.runtime.forked:
+        return
+    arena.runtime.end_waits()
+    with contextlib.suppress(Exception):  # arena.close() reports it
+        if not arena.is_done_within(follower.PATIENCE_S):
+            say(follower.LATE + follower.END_WAITS)
+        arena.wait()
+        arena.runtime.await_running()
 
 
 def end_abandoned(its: Callable[[], Any] = lambda: None) -> None:
@@ -86,7 +98,7 @@ def _ended(pid: int) -> str:
 
 
 def _end_collected(runtime: Runtime, registration: HostRegistration | None,
-                   threads: Sequence[Begun | Follower[Any]]) -> None:
+                   threads: Sequence[Begun | follower.Follower[Any]]) -> None:
     """Ends the optimizer process of an engine that was collected without destroy(), behind the threads that use
     it."""
     if runtime.closed or runtime.forked:
