@@ -3,7 +3,10 @@ for, counted and sent, and training goes on right. Interrupted at every line, an
 
 ZF_INTERRUPTS=2000 does 2,000 signals per mode, and all lines; otherwise it is a sample."""
 
+import gc
+import pathlib
 import sys
+import threading
 import time
 
 import case
@@ -11,12 +14,19 @@ import torch
 import zf_runtime
 from case import interrupts
 from zf_runtime.optim.overlap.refusals import refuse_moved
-from zf_runtime.optim.tensors.threads import Latch
+from zf_runtime.optim.tensors.threads import OUR_THREADS, Latch
 
 SIZES = (((3, 5), (40,)), ((17,), (2, 9)))
 LARGE = (((30_000,), (40,)), ((7_000,), (2, 9)))
 SETTINGS = ({"lr": 1e-2, "weight_decay": 0.1}, {"lr": 1e-3, "betas": (0.8, 0.99), "weight_decay": 0.0})
 BOTH = (0, 1)
+
+
+def alive():
+    """Returns our threads that there are, and the child processes."""
+    children = pathlib.Path("/proc/self/task").glob("*/children")
+    return {each for each in threading.enumerate() if each.name in OUR_THREADS} | {
+        pid for each in children for pid in each.read_text().split()}
 
 
 class Job:
@@ -180,6 +190,26 @@ class Interrupted(case.AdamWTest):
                 with self.subTest(mode=mode, line=number):
                     self.round(job, lambda call, line=number: interrupts.at_line(line, call), 0)
                 job.optimizer.close()
+
+    def test_at_a_line_of_the_constructor(self):
+        """No thread and no process stays."""
+        def make(made, mode):
+            made.append(case.with_process([torch.nn.Parameter(torch.ones(3))], mode, speculate=mode == "exact"))
+
+        for mode in ("late", "exact"):
+            make(made := [], mode)  # the first one compiles and imports
+            last = interrupts.lines_of(lambda mode=mode, made=made: make(made, mode))
+            for each in made:
+                each.close()
+            for number in interrupts.some_lines(last, 16):
+                before = alive()
+                with self.subTest(mode=mode, line=number):
+                    self.assertTrue(interrupts.at_line(number, lambda mode=mode: make([], mode)))
+                    gc.collect()
+                    deadline = time.monotonic() + 5
+                    while (left := alive() - before) and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                    self.assertEqual(left, set())
 
     def test_at_a_line_of_synchronize(self):
         for mode in ("late", "exact"):

@@ -65,6 +65,15 @@ class Fork(unittest.TestCase):
         self.assertIn("the end of its optimizer waits for it", said.getvalue())
         self.assertIsNone(slow.turn)
 
+    def test_a_thread_ends_with_its_follower(self):
+        """An interrupt may come before anything else can end it."""
+        slow = Slow()
+        slow.wait(slow.turn.ended)
+        thread = slow._thread
+        del slow
+        thread.join(20)
+        self.assertFalse(thread.is_alive())
+
     def test_the_end_of_the_process_gives_up(self):
         slow = Slow()
         self.addCleanup(slow.end)

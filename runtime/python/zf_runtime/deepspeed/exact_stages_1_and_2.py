@@ -144,7 +144,7 @@ class NextForward:
         self._reads = _Reads(self, self._ranges)
         self._order = Order(self, "Call engine.optimizer.state_dict() before such a forward, or use mode \"wait\"")
         compiled.tell(self)
-        # The thread has the arena. Parameters, which this object has, hold their ZeRO optimizer.
+        # The thread has the arena in a turn. Parameters, which this object has, hold their ZeRO optimizer.
         publish, end, stay = (weakref.WeakMethod(method) for method in (self._publish, self._end, self._stay))
         arena.publish = lambda: _called(publish)
         arena.at_end = lambda: _called(end)

@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import weakref
-from typing import Any, Generic, TypeVar
+from typing import Any, Callable, Generic, TypeVar
 
 import torch
 
@@ -38,13 +38,15 @@ T = TypeVar("T", bound=Followed)
 
 
 class Follower(abc.ABC, Generic[T]):
-    """A thread that does turns, one after the other. It alone waits for the runtime while a turn goes on."""
+    """A thread that does turns, one after the other. It alone waits for the runtime while a turn goes on. It ends
+    with this object, too: an interrupt may come before anything else can end it."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.turn: T | None = None  # the last one. The thread that sets it calls call() then, and again if in doubt
         self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name=FOLLOWER, daemon=True)
+        weakref.finalize(self, self._calls.put, False).atexit = False
+        self._thread = threading.Thread(target=_serve, args=(self._calls, weakref.ref(self)), name=FOLLOWER, daemon=True)
         self._thread.start()
         _followers.add(self)
 
@@ -96,16 +98,25 @@ class Follower(abc.ABC, Generic[T]):
                     self._thread.join()
             self.turn = None
 
-    def _serve(self) -> None:
+    def _look(self) -> None:
+        turn = self.turn
+        if turn is not None and not turn.ended.is_set:
+            self._do(turn)
+
+
+def _serve(calls: queue.SimpleQueue[bool], its: Callable[[], Follower[Any] | None]) -> None:
+    yield_to_the_job()
+    with torch.no_grad():
         goes_on = True
-        yield_to_the_job()
-        with torch.no_grad():
-            while goes_on:
-                goes_on = self._calls.get()
-                turn = self.turn
-                if turn is not None and not turn.ended.is_set:
-                    self._do(turn)
-        self._leave()
+        while goes_on:
+            goes_on = calls.get()
+            follower = its()
+            if follower is None:
+                return
+            follower._look()
+            if not goes_on:
+                follower._leave()
+            del follower  # while it waits it keeps none
 
 
 _followers: weakref.WeakSet[Follower[Any]] = weakref.WeakSet()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Protocol
@@ -177,22 +178,23 @@ class _ThreadEvent(Event):
         while not self.latch.wait(1.0):
             if not self._stream.is_alive():
                 raise RuntimeError("the thread that copies gradients has ended")
-        if self._stream.error is not None:
-            raise self._stream.error
+        if self._stream.errors:
+            raise self._stream.errors[-1]
 
     def is_done(self) -> bool:
         return self.latch.is_set
 
 
 class ThreadStream:
-    """A side stream of a CPU. It is a thread, which ends with close()."""
+    """A side stream of a CPU. It is a thread, which ends with close(), or with this object."""
 
     def __init__(self) -> None:
-        self.error: BaseException | None = None
+        self.errors: list[BaseException] = []
         self._work: queue.SimpleQueue[list[Callable[[], None]]] = queue.SimpleQueue()  # []: the end
         self._given: list[Callable[[], None]] = []  # until the next record(): to wake the thread takes time
         self._own = HostStream(alone=True)
-        self._thread = threading.Thread(target=_serve, args=(self._work, self), name=COPIES, daemon=True)
+        weakref.finalize(self, self._work.put, []).atexit = False  # an interrupt may come before a close()
+        self._thread = threading.Thread(target=_serve, args=(self._work, self.errors), name=COPIES, daemon=True)
         self._thread.start()
 
     def is_alive(self) -> bool:
@@ -219,14 +221,19 @@ class ThreadStream:
         self._thread.join(timeout=60)
 
 
-def _serve(work: queue.SimpleQueue[list[Callable[[], None]]], stream: ThreadStream) -> None:
+def _serve(work: queue.SimpleQueue[list[Callable[[], None]]], errors: list[BaseException]) -> None:
     yield_to_the_job()
-    while given := work.get():
-        for each in given:
-            try:
-                each()
-            except BaseException as error:  # the next wait for an event raises it
-                stream.error = error
+    while _do(work.get(), errors):
+        pass
+
+
+def _do(given: list[Callable[[], None]], errors: list[BaseException]) -> bool:
+    for each in given:
+        try:
+            each()
+        except BaseException as error:  # the next wait for an event raises it
+            errors[:] = [error]
+    return bool(given)
 
 
 class Host:
