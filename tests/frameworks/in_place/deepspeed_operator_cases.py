@@ -8,6 +8,7 @@ import functools
 import inspect
 import itertools
 import os
+import pathlib
 import random
 import sys
 import unittest
@@ -15,6 +16,8 @@ import warnings
 import weakref
 from unittest import mock
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python/helpers"))
+import interrupts
 import torch
 import zf_runtime
 import zf_runtime.deepspeed
@@ -591,7 +594,7 @@ class Interrupted(Case):
             wanted["none"] = self.trained(lambda optimizer: None, step)
             wanted["both counted"] = self.trained(self.without_operator, step)
             zf_runtime.deepspeed.install()
-            seen, line, done = set(), 0, False
+            seen, line, done = set(), 1, False
             looks = mock.patch.object(operator, "_LOOKS", 0 if loop else 8)
             while not done:
                 with looks:
@@ -621,7 +624,7 @@ class Interrupted(Case):
 
     def test_while_deepspeeds_own_operator_is_brought_up(self):
         """At each line of that. Then the same step is made again, by DeepSpeed's own operator."""
-        code, line, done, settings = operator.CpuAdamOperator._bring_up.__code__, 0, False, (100.0, 0.9, 0.999, 1e-8)
+        code, line, done, settings = operator.CpuAdamOperator._bring_up.__code__, 1, False, (100.0, 0.9, 0.999, 1e-8)
         codes = {code, *(each for each in code.co_consts if hasattr(each, "co_code"))}
         own = self.make(parameters((16,))).ds_opt_adam
 
@@ -634,8 +637,7 @@ class Interrupted(Case):
                 kind = Subclass if step == 5 or step in (12, 13) else torch.Tensor
                 arguments = number, step, *settings, 0.0, True, tensors[0].as_subclass(kind), grad, *tensors[1:]
                 if step == 12 and interrupted:
-                    with contextlib.suppress(KeyboardInterrupt):
-                        interrupted(operator, arguments)
+                    interrupted(operator, arguments)
                     operator.adam_update(*arguments)
                 else:
                     operator.adam_update(*arguments)
@@ -645,10 +647,10 @@ class Interrupted(Case):
         wanted = trained(own, 70100, None)
         while not done:
             ours = operator.CpuAdamOperator(lambda: own)
-            interrupt = Interrupt(lambda code: code in codes, line)
-            got = trained(ours, 70101 + line, lambda operator, arguments, interrupt=interrupt: interrupt(
-                lambda: operator.adam_update(*arguments)))
-            done = not interrupt.came
+            came = []
+            got = trained(ours, 70100 + line, lambda operator, arguments, line=line, came=came: came.append(
+                interrupts.at_line(line, lambda: operator.adam_update(*arguments), codes.__contains__)))
+            done = came == [False]
             self.assertTrue(got == wanted or done, f"line {line}")
             line += 1
         self.assertGreater(line, 20)
@@ -691,34 +693,9 @@ class Interrupted(Case):
     def traced(self, wanted, line, step):
         """Trains with an exception at line number `line` of those that a step runs in the wanted code. Returns the
         bits, and whether there was no such line."""
-        interrupt = Interrupt(wanted, line)
-        return self.trained(lambda optimizer: interrupt(optimizer.step), step), not interrupt.came
-
-
-class Interrupt:
-    """Calls a function with an exception at line number `line` of those that it runs in code that is wanted(code)."""
-
-    def __init__(self, wanted, line):
-        self.wanted, self.left = wanted, line
-        self.came = False
-
-    def __call__(self, function):
-        sys.settrace(self.trace)
-        try:
-            function()
-        finally:
-            sys.settrace(None)
-
-    def trace(self, frame, event, _):
-        if event == "call" and not self.wanted(frame.f_code):
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left < 0:
-                sys.settrace(None)
-                self.came = True
-                raise KeyboardInterrupt
-        return self.trace
+        came = []
+        got = self.trained(lambda optimizer: came.append(interrupts.at_line(line, optimizer.step, wanted)), step)
+        return got, came == [False]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 optim/in_place/engine.py, optim/in_place/parts.py."""
 
 import os
+import pathlib
 import random
 import signal
 import sys
@@ -9,6 +10,8 @@ import threading
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python/helpers"))
+import interrupts
 import torch
 import zf_runtime
 
@@ -57,41 +60,17 @@ class Job:
         return counts.pop()
 
 
-def interrupted_at_line(number, action):
-    """Runs action() and raises before the number-th line that it runs in zf_runtime. Returns whether it came so far."""
-    left, raised = number, False
-
-    def trace(frame, event, _):
-        nonlocal left, raised
-        if "zf_runtime" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            left -= 1
-            if left < 0 and not raised:
-                raised = True
-                raise Interrupted
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    except Interrupted:
-        return True
-    finally:
-        sys.settrace(before)
-    return raised
-
-
 class EveryLine(unittest.TestCase):
     """Seen: 100 to 250 lines for a step. Each case costs 1 s."""
 
     def at_every_line(self, prepare, **options):
-        for number in range(10_000):
+        for number in range(1, 10_000):
             job = Job(**options)
             prepare(job)
             before = job.check(self)
-            if not interrupted_at_line(number, job.optimizer.step):
+            came = interrupts.at_line(number, job.optimizer.step)
+            torch.set_grad_enabled(True)  # torch's own no_grad() may be interrupted, too
+            if not came:
                 self.assertGreater(number, 20)
                 return
             done = job.check(self) - before

@@ -18,14 +18,18 @@ class Interrupt(BaseException):
     """What the handler of a signal raises, like KeyboardInterrupt."""
 
 
-def at_line(number, call):
-    """Runs call() and raises Interrupt in it before the `number`-th line of our files, or the next one before which a
-    signal can come. Returns whether it did."""
+def _is_ours(code):
+    return code.co_filename.startswith(PACKAGE)
+
+
+def at_line(number, call, is_meant=_is_ours):
+    """Runs call() and raises Interrupt in it before the `number`-th line of the code that is_meant(code), or the next
+    one before which a signal can come. Returns whether it did."""
     left, came = number, False
 
     def trace(frame, event, argument):
         nonlocal left, came
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        if not is_meant(frame.f_code):
             return None
         if event == "line":
             left -= 1
