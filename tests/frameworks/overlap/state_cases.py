@@ -1,6 +1,7 @@
 """A checkpoint of AdamW with an optimizer process is one of torch.optim.AdamW, and the other way round. Tests
 optim/overlap/state.py."""
 
+import collections
 import copy
 import io
 
@@ -187,6 +188,61 @@ class StateDict(case.AdamWTest):
             torch.testing.assert_close(got, wanted, **case.ROUNDING)
             self.assert_bits(got, bits)
             self.assertEqual([int(got[1][number]["step"]) for number in range(4)], [6, 4, 3, 73])
+
+    def test_what_programs_do_to_state_and_groups_does_what_it_does_in_torch(self):
+        """Each habit between two steps, and before close()."""
+        def take_last(model, optimizer):
+            optimizer.param_groups.pop()
+
+        def assign(model, optimizer):
+            optimizer.param_groups[1]["params"] = [model[2].bias]
+
+        def replace(model, optimizer):
+            model[0].weight = torch.nn.Parameter(model[0].weight.detach() / 2)
+            optimizer.param_groups[0]["params"] = [model[0].weight]
+
+        habits = (lambda model, optimizer: optimizer.state.pop(model[0].bias),
+                  lambda model, optimizer: optimizer.state.clear(),
+                  lambda model, optimizer: optimizer.state.update({model[0].bias: {}}),
+                  lambda model, optimizer: setattr(optimizer, "state", collections.defaultdict(dict)),
+                  take_last, assign, replace)
+
+        def after(make, habit, later):
+            model = make_model()
+            optimizer = make(model)
+            close, settle = (getattr(optimizer, name, lambda: None) for name in ("close", "synchronize"))
+            for step in range(4):
+                train(model, optimizer, 1, first=step)
+                settle()
+                if step == 1 or (step == 3 and later):
+                    habit(model, optimizer)
+            close()
+            state = optimizer.state
+            return parameters_of(model), [len(group["params"]) for group in optimizer.param_groups], [
+                {name: state[param][name].reshape(-1) for name in ("exp_avg", "exp_avg_sq", "step")
+                 if name in state[param]} if param in state else None for param in model.parameters()]
+
+        def late(model):
+            return self.ours(groups_of(model), "late", lr=1e-2)
+
+        for number, habit in enumerate(habits):
+            for later in (False, True):
+                wanted = after(self.theirs, habit, later)
+                for make in (self.in_place, self.waiting, late, self.exact):
+                    with self.subTest(habit=number, later=later, make=make.__name__):
+                        torch.testing.assert_close(after(make, habit, later), wanted, rtol=2e-5, atol=2e-6)
+
+    def test_an_entry_that_the_program_has_emptied_stays_empty(self):
+        """Split masters are shown in `state` at close(), and not in this one."""
+        for mode in case.MODES:
+            model = make_model(torch.bfloat16)
+            optimizer = self.ours(model.parameters(), mode, state="split")
+            train(model, optimizer, 2)
+            optimizer.synchronize()
+            optimizer.state[model[0].bias] = {}
+            optimizer.close()
+            self.assertEqual(optimizer.state[model[0].bias], {})
+            self.assertIn("low", optimizer.state[model[0].weight])
 
     def test_a_group_may_be_added_later(self):
         def trained(make):

@@ -511,7 +511,7 @@ class OverlapEngine(Stated):
         try:
             if live is not None and live.is_here:
                 for param, low in live.close().items():
-                    if param in self._optimizer.state:
+                    if self._optimizer.state.get(param):  # else the program has removed it
                         self._optimizer.state[param]["low"] = low
             elif live is not None:  # in a forked child: process and step are the parent's
                 live.arena.runtime.close()

@@ -46,7 +46,8 @@ class Follower(abc.ABC, Generic[T]):
         self.turn: T | None = None  # the last one. The thread that sets it calls call() then, and again if in doubt
         self._calls: queue.SimpleQueue[bool] = queue.SimpleQueue()
         weakref.finalize(self, self._calls.put, False).atexit = False
-        self._thread = threading.Thread(target=_serve, args=(self._calls, weakref.ref(self)), name=FOLLOWER, daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(self._calls, weakref.ref(self)), name=FOLLOWER,
+                                        daemon=True)
         self._thread.start()
         _followers.add(self)
 
