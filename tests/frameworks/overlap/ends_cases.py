@@ -2,6 +2,7 @@
 usable. Tests optim/tensors/engine.py, optim/overlap/opened.py, optim/overlap/refusals.py."""
 
 import contextlib
+import copy
 import os
 import re
 import signal
@@ -107,6 +108,24 @@ class Ends(case.AdamWTest):
                 train(whole, other, 1, first=2)
                 other.synchronize()
                 self.assertTrue(torch.equal(parameters_of(model), parameters_of(whole)))
+
+    def test_a_shallow_copy_is_refused_where_a_process_has_the_state(self):
+        """In place it goes on with the state, as torch's."""
+        for mode in case.MODES:
+            with self.subTest(mode), self.assertRaisesRegex(ZfError, "two would step one state"):
+                copy.copy(self.ours(make_model().parameters(), mode))
+        models = make_model(), make_model()
+        for model, make in zip(models, (torch.optim.AdamW, zf_runtime.AdamW)):
+            optimizer = make(model.parameters())
+            train(model, optimizer, 1)
+            train(model, copy.copy(optimizer), 1, first=1)
+            train(model, optimizer, 1, first=2)
+        self.assert_same(*models)
+
+    def test_a_scripted_module_is_refused_where_its_state_dict_cannot_wait(self):
+        model = torch.jit.script(make_model())
+        with self.assertRaisesRegex(ZfError, "late.*RecursiveScriptModule.*cannot wait for the step"):
+            train(model, self.ours(model.parameters(), "late"), 2)
 
     def test_a_group_that_is_refused_changes_nothing(self):
         for mode in case.MODES:

@@ -52,7 +52,7 @@ class Leave(unittest.TestCase):
         self.assertEqual(self.said_by_a_fork(), "")
 
     def stopped(self, mode, has_step, close_timeout):
-        """Returns a job whose process is stopped, with its number and the calls of DeepSpeed's destroy()."""
+        """Returns a job with a stopped process, its number, and the calls of DeepSpeed's destroy()."""
         job, destroyed = make_job(self, mode, close_timeout=close_timeout), []
         unpublished = exact_stage_3.Unpublished(job.arena, [], [])
         job.zero.destroy = lambda: (destroyed.append(1), unpublished.leave(follower.END_WAITS))

@@ -128,6 +128,16 @@ class _OnHost(Clips):
         return self._engine.copied({**super().__getstate__(), "_max_norm": self._max_norm, "_mode": self._mode,
                                     "_options": self._options, "_speculates": self._speculates})
 
+    def __copy__(self) -> Any:
+        """Returns what copy.copy() returns for torch's: another optimizer over the same state. Raises ZfError if the
+        state is a process's, which steps it alone."""
+        if self._options is not None:
+            raise ZfError("copy.copy() of an optimizer with a process: two would step one state. Use the optimizer "
+                          "itself, or copy.deepcopy() of it and its model")
+        copied = self.__class__.__new__(self.__class__)
+        copied.__setstate__(self.__getstate__())
+        return copied
+
     def _new_engine(self) -> Engine:
         return InPlaceEngine(self, self._decoupled)
 
@@ -142,7 +152,7 @@ class AdamW(_OnHost, torch.optim.AdamW):
 
     With a process, masters and moments lie in memory that is shared with it. Parameters step one by one: they may be
     frozen, be unfrozen and lack gradients. A program may write to parameters at any time; it may write to ``state``
-    after synchronize(). If you register a step post-hook, step() waits before it calls the hook, so nothing is hidden.
+    after synchronize(). With a step post-hook, mode exact waits before it calls the hook, so nothing is hidden.
     Ctrl-C may end a call anywhere: a step that was handed over is finished, counted and sent in any case. amsgrad,
     capturable, differentiable and parameters that share memory are refused, and DTensors in all modes except exact.
 

@@ -145,7 +145,11 @@ class Order:
     def _gate_saving(self, engine: Waiting, module: torch.nn.Module) -> None:
         for each in module.modules() if id(module) not in self._saving else ():
             if id(each) not in self._saving and any(id(param) in self._wanted for param in each.parameters()):
-                self._saving[id(each)] = each.register_state_dict_pre_hook(SavingGate(engine))
+                try:
+                    self._saving[id(each)] = each.register_state_dict_pre_hook(SavingGate(engine))
+                except RuntimeError:
+                    raise ZfError(f"overlap=\"late\" with a {type(each).__name__}: its state_dict() cannot wait for "
+                                  "the step. Use overlap=\"exact\"") from None
         if self.read.keys() >= self._wanted.keys():
             self.rest()
 
