@@ -16,7 +16,7 @@ import unittest.mock
 import support
 
 import zf_runtime
-from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfWorkerDied, adam_scalars, library_version
+from zf_runtime import Group, Runtime, ZfError, ZfPlanError, ZfTimeout, ZfWorkerDied, adam_scalars, library_version
 from zf_runtime.errors import error_of
 
 
@@ -214,6 +214,17 @@ class Dying(unittest.TestCase):
         runtime.end_waits()
         with unittest.mock.patch("time.clock_gettime", side_effect=PermissionError):
             runtime.wait()
+
+    def test_a_stopped_process_is_killed_also_where_it_is_unknown_what_it_has_computed(self):
+        runtime = open_one(close_timeout=0.2)
+        pid = runtime.stats().worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pid, os.WSTOPPED)
+        going_on = threading.Timer(10, os.kill, (pid, signal.SIGCONT))  # else a failure would not end
+        going_on.start()
+        self.addCleanup(going_on.cancel)
+        with unittest.mock.patch("time.clock_gettime", side_effect=PermissionError):
+            self.assertRaises(ZfTimeout, runtime.close)
 
     def test_ctrl_c_ends_a_wait_for_a_stopped_process(self):
         """Also that of close(), which may be called again."""

@@ -152,7 +152,7 @@ class Runtime(Handle):
         """Waits while the process is stopped, as end_waits() says. Ctrl-C ends it, but not zf_end."""
         began = time.monotonic()
         while _is_stopped(self.stats().worker_pid):
-            self._refuse_standstill(began)
+            self._refuse_standstill(began, is_stopped=True)
             time.sleep(_PIECE_MS / 1000)
 
     @property
@@ -160,12 +160,12 @@ class Runtime(Handle):
         """Whether a wait was refused since end_waits(), and the process has computed nothing since."""
         return self._stands_still
 
-    def _refuse_standstill(self, began: float) -> None:
-        """began: when the wait did."""
+    def _refuse_standstill(self, began: float, *, is_stopped: bool = False) -> None:
+        """began: when the wait did. is_stopped: it computes nothing, also where its clock is unknown."""
         if self._standstill is None:
             return
         computed, now = _computed_s(self.stats().worker_pid), time.monotonic()
-        if computed != self._standstill[0]:
+        if computed != self._standstill[0] and not (is_stopped and math.isnan(computed)):
             self._standstill, self._stands_still = (computed, now), False
         elif self._stands_still or now - max(began, self._standstill[1]) > self._close_timeout:
             self._stands_still = True
