@@ -192,6 +192,27 @@ class Saves(unittest.TestCase):
                 job.optimizer.close()
         self.assertIsNone(job.optimizer._engine.opened)
 
+    def test_a_forked_child_waits_for_no_save_of_its_parent(self):
+        job, may_write, save_now = Job("off"), threading.Event(), torch.save
+
+        def save_late(state, path):
+            may_write.wait(20)
+            save_now(state, path)
+
+        with unittest.mock.patch("torch.save", save_late):
+            save = job.train(0, 1).optimizer.save_async(self.path)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(10)
+                save.wait()
+                job.optimizer.close()
+                os._exit(0 if save.done() else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertFalse(save.done())
+            may_write.set()
+            job.optimizer.close()
+        self.assertEqual(len(torch.load(self.path)["state"]), 6)
+
     def test_a_full_disk_is_named(self):
         """torch says "unexpected pos 17728 vs 17680" of it."""
         job = Job("exact").train(0, 1)

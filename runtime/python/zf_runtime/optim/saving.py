@@ -114,6 +114,7 @@ class Save:
         self.path = path
         self._failure: BaseException | None = None
         self._untold = _Untold()
+        self._owner = os.getpid()
         self._ended = Latch()  # until Python 3.13 a join() that Ctrl-C ends makes a thread look dead
         weakref.finalize(self, self._untold.warn)
         _start(staging.held, self._run, staging, staging.held)
@@ -142,14 +143,14 @@ class Save:
                           f"another path ({error})") from error
 
     def done(self) -> bool:
-        """Returns whether wait() would return at once."""
-        return self._ended.is_set
+        """Returns whether wait() would return at once. In a forked child it would: the file is the parent's."""
+        return self._ended.is_set or os.getpid() != self._owner
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until the file is there. timeout: in seconds; None: as long as it takes. Raises ZfTimeout if it is not
         there yet, and once what the save has failed with: the old file is then untouched."""
         end = time.monotonic() + timeout if timeout is not None else None
-        while not self._ended.is_set:
+        while not self.done():
             left = 0.1 if end is None else min(0.1, end - time.monotonic())
             if left < 0:
                 raise ZfTimeout(f"the save to {self.path} is not done after {timeout} s", "ZF_TIMEOUT")
