@@ -21,6 +21,11 @@ class Exec(BoundProcess):
         self.assertEqual((said["moved"], said["rank"]), (0, 1))
         self.assertIn("nothing was changed", said["text"])
 
+    def test_where_our_runtime_has_narrowed_the_process_so_is_the_thread_that_looks(self):
+        said = self.bind(before=["taskset", "-c", str(CPUS[0])], ZF_RANK="0", ZF_ALLOWED=cpu_list(CPUS),
+                         ZF_BINDING=binding_line(CPUS, training=CPUS[:1]))
+        self.assertEqual((said["masks"], said["left"]), ([CPUS[:1]] * 2, []), said["text"])
+
     def test_a_mask_that_was_changed_under_exec_is_set_again(self):
         self.make_plan("--ranks", "2")
         before = [support.TUNE, "exec", "-q", "--plan", "plan.json", "--rank", "1", "--", "taskset", "-c", str(CPUS[0])]

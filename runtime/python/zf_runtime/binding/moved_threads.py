@@ -99,7 +99,8 @@ def look(step_number: int) -> list[Moved]:
 
 def _look_later(watch: _Watch, home: Home, stands: threading.Event) -> None:
     with contextlib.suppress(OSError):  # a mask that is refused is refused to the others, too
-        os.sched_setaffinity(0, home.cpus)
+        if own_threads.main_cpus() != home.training:  # else our runtime has narrowed all of them
+            os.sched_setaffinity(0, home.cpus)
     with contextlib.suppress(OSError), open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as name:
         name.write(_NAME)
     stands.set()
