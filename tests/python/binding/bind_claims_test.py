@@ -118,6 +118,20 @@ class Claims(BoundProcess):
         self.assert_bound(said, HOME)
         self.assertIn(f"is not known: {self.folder}/claims: this is no folder; set ZF_CLAIMS", said["notes"][0])
 
+    def test_where_the_boot_cannot_be_told_it_is_bound_and_told_so(self):
+        """A sandbox may hide it."""
+        said, again = self.run_python("""
+from zf_runtime.binding import claims
+def hidden():
+    raise PermissionError(13, "Permission denied", "boot_id")
+claims._boot = hidden
+said(bind(1, 2))
+said(bind(1, 2))
+""")
+        self.assert_bound(said, HOME)
+        self.assertIn("which CPUs other ranks have is not known: boot_id: Permission denied", said["notes"][0])
+        self.assert_bound(again, HOME)
+
     def test_a_lock_that_is_never_given_back_is_named(self):
         """Its holder may be stopped in the middle of a look."""
         holder = self.hold(BINDS + "import fcntl\nlock = open(os.environ['ZF_CLAIMS'] + '/lock', 'w')\n"
@@ -137,15 +151,15 @@ said(bind(1, 2), claims=os.listdir(os.environ["ZF_CLAIMS"]))
         self.assertEqual(said["claims"], ["lock"])
 
     def test_of_its_own_process_is_known_by_its_start(self):
-        self.assertRegex(claims.name_of(os.getpid()), rf"^[0-9a-f]{{32}}\.\d+-{os.getpid()}-\d+$")
-        self.assertEqual(claims.name_of(2**22 + 1), "")
+        self.assertRegex(claims._name(os.getpid()), rf"^[0-9a-f]{{32}}\.\d+-{os.getpid()}-\d+$")
+        self.assertEqual(claims._name(2**22 + 1), "")
 
     def others(self) -> list:
         return list(claims._others(str(self.folder), set()))
 
     def test_claims_of_another_node_stay_and_do_not_count(self):
         """A folder at home is seen by all nodes, and the first PID namespace has the same number on each."""
-        own = claims.name_of(os.getpid())
+        own = claims._name(os.getpid())
         foreign = self.folder / (own.replace(claims._boot(), "0" * 32).rsplit("-", 2)[0] + "-4194305-1")
         for path in (foreign, self.folder / f"{claims._space()}-x-1", self.folder / "lock"):
             path.write_text("0")
@@ -153,7 +167,7 @@ said(bind(1, 2), claims=os.listdir(os.environ["ZF_CLAIMS"]))
         self.assertTrue(foreign.exists())
 
     def test_a_claim_that_is_given_back_during_the_look_is_free(self):
-        with mock.patch.object(claims.os, "listdir", return_value=[claims.name_of(os.getppid())]):
+        with mock.patch.object(claims.os, "listdir", return_value=[claims._name(os.getppid())]):
             self.assertEqual(self.others(), [])
 
     def test_a_child_that_was_forked_during_a_look_keeps_no_lock(self):

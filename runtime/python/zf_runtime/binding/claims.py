@@ -55,7 +55,7 @@ def _refusal(folder: str, cpus: frozenset[int], is_inside: bool) -> str:
                             f"bound itself to {cpu_lists.in_words(its_cpus)}: end it, or give each job CPUs or GPUs of "
                             "its own (taskset, CUDA_VISIBLE_DEVICES); jobs that may share CPUs get a folder each "
                             "(ZF_CLAIMS)")
-            with open(os.path.join(folder, name_of(os.getpid())), "w") as file:
+            with open(os.path.join(folder, _name(os.getpid())), "w") as file:
                 file.write(cpu_lists.text_of(cpus))
         finally:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile keeps the file open
@@ -65,7 +65,7 @@ def _refusal(folder: str, cpus: frozenset[int], is_inside: bool) -> str:
 def give_back() -> None:
     """Removes the claim of this process, if it has one."""
     with contextlib.suppress(OSError):
-        os.remove(os.path.join(_folder(), name_of(os.getpid())))
+        os.remove(os.path.join(_folder(), _name(os.getpid())))
 
 
 def _folder() -> str:
@@ -92,14 +92,14 @@ def _others(folder: str, ancestors: set[int]) -> Iterator[tuple[int, frozenset[i
             continue  # of another node or PID namespace, where it cannot be told whether a process runs
         path = os.path.join(folder, name)
         with contextlib.suppress(FileNotFoundError):  # its process has given it back meanwhile
-            if name != name_of(int(pid)):
+            if name != _name(int(pid)):
                 os.remove(path)
             elif int(pid) != os.getpid() and int(pid) not in ancestors:
                 with open(path) as file:
                     yield int(pid), cpu_lists.parse(file.read())
 
 
-def name_of(pid: int) -> str:
+def _name(pid: int) -> str:
     """Returns the name of a process's claim, which no other process ever has; empty if the process has ended."""
     fields = _stat(pid)
     return "" if not fields or fields[0] in ("Z", "X") else f"{_space()}-{pid}-{fields[19]}"

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..native.environment import local_rank
-from . import claims, cpu_lists
+from . import cpu_lists
+from .own_threads import stat_of
 from .ray import LISTS
 from .which_rank import Who
 
@@ -78,7 +79,7 @@ _OF_MASTER = ("MASTER_ADDR", "MASTER_PORT")
 class Call(NamedTuple):
     """What bind() has bound a process as; None: it was not known."""
 
-    process: str  # a digest of the name of its claim, which no other process has
+    process: str  # see _own_process()
     rank: int | None
     ranks: int | None
     lists: str  # a digest of its lists of GPUs
@@ -101,7 +102,7 @@ class Outer(NamedTuple):
     @property
     def is_own(self) -> bool:
         """True if bind() has bound this very process."""
-        return self.call is not None and self.call.process == _digest(claims.name_of(os.getpid()))
+        return self.call is not None and self.call.process == _own_process()
 
 
 def find_outer(variables: Mapping[str, str]) -> Outer | None:
@@ -119,7 +120,7 @@ def variables_of_call(who: Who, line: str, variables: Mapping[str, str]) -> dict
     """Returns what find_outer() reads a Call from, after bind() has set ZF_BINDING to the line."""
     rank, ranks = ("" if number is None else str(number) for number in (who.rank, who.ranks))
     digests = (digest_of_lists(variables), _digest_of(_OF_LAUNCHER, variables), _meeting(variables))
-    return {"ZF_BIND": ":".join((_digest(line), _digest(claims.name_of(os.getpid())), rank, ranks, *digests))}
+    return {"ZF_BIND": ":".join((_digest(line), _own_process(), rank, ranks, *digests))}
 
 
 def digest_of_lists(variables: Mapping[str, str]) -> str:
@@ -129,6 +130,11 @@ def digest_of_lists(variables: Mapping[str, str]) -> str:
 
 def _meeting(variables: Mapping[str, str]) -> str:
     return _digest_of(_OF_MASTER, variables) if all(variables.get(name) for name in _OF_MASTER) else ""
+
+
+def _own_process() -> str:
+    """Returns a digest of this process's number and start, which together no other process has."""
+    return _digest(f"{os.getpid()}-{stat_of('self')[19]}")
 
 
 def _digest_of(names: tuple[str, ...], variables: Mapping[str, str]) -> str:
