@@ -20,6 +20,7 @@ import argparse
 import itertools
 import random
 import statistics
+import sys
 import time
 
 import bench_paths
@@ -228,7 +229,10 @@ def in_turns(engines, turns: int, *, say: bool = False) -> dict:
                                             "step_ms": times[name][-1][1] * 1e3} for name in NAMES})
     found = {name: statistics.median(both for both, _ in times[name]) for name in NAMES}
     steps = {name: statistics.median(step for _, step in times[name]) for name in NAMES}
-    return found | {"native_s": steps["wait"] - steps["exact"], "losses_equal": losses["wait"] == losses["exact"]}
+    native_s = steps["wait"] - steps["exact"]
+    if native_s <= 0:
+        sys.exit("a step is too short to be measured: --elements must be larger")
+    return found | {"native_s": native_s, "losses_equal": losses["wait"] == losses["exact"]}
 
 
 def compare_stage_3(options, engines):
