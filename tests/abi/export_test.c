@@ -168,7 +168,8 @@ static void the_file_has_the_moment_of_its_begin(int32_t format, int kills, cons
 static size_t count_temporary(const char* path) {
   char pattern[256];
   glob_t found_files;
-  CHECK(snprintf(pattern, sizeof pattern, "/tmp/.%s*", strrchr(path, '/') + 1) < (int)sizeof pattern);
+  const char* const name = strrchr(path, '/') + 1;
+  CHECK(snprintf(pattern, sizeof pattern, "%.*s.%s*", (int)(name - path), path, name) < (int)sizeof pattern);
   const int result = glob(pattern, 0, NULL, &found_files);
   CHECK(result == 0 || result == GLOB_NOMATCH);
   const size_t count = result == 0 ? found_files.gl_pathc : 0;

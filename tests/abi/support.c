@@ -2,12 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -56,25 +58,33 @@ static char* list_of(const int* cpus, size_t count) {
   return text;
 }
 
-static char* files_to_remove[96];
-static size_t file_count;
-static pid_t file_owner;
+static char folder[] = "/tmp/zf-abi-test-XXXXXX";
+static pid_t folder_owner;
 
-static void remove_files(void) {
-  if (getpid() != file_owner) return;
-  for (size_t i = 0; i < file_count; ++i) unlink(files_to_remove[i]);
+static int remove_one(const char* path, const struct stat* facts, int kind, struct FTW* place) {
+  (void)facts, (void)kind, (void)place;
+  return remove(path);
+}
+
+static void remove_folder(void) {
+  if (getpid() == folder_owner) nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Before any child is forked: one that is killed, or of another user, leaves its files to this process. */
+__attribute__((constructor)) static void make_folder(void) {
+  CHECK(mkdtemp(folder) != NULL && chmod(folder, 01777) == 0);
+  folder_owner = getpid();
+  CHECK(atexit(remove_folder) == 0);
 }
 
 const char* write_file(const char* text) {
-  char* const path = strdup("/tmp/zf-abi-test-XXXXXX");
+  static char paths[96][sizeof folder + sizeof "/XXXXXX"];
+  static size_t count;
+  CHECK(count < 96);
+  char* const path = paths[count++];
+  snprintf(path, sizeof paths[0], "%s/XXXXXX", folder);
   const int fd = mkstemp(path);
-  CHECK(fd >= 0 && file_count < 96);
-  CHECK(write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
-  if (file_count == 0) {
-    file_owner = getpid();
-    atexit(remove_files);
-  }
-  files_to_remove[file_count++] = path;
+  CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
   return path;
 }
 
