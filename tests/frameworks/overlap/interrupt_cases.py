@@ -211,6 +211,26 @@ class Interrupted(case.AdamWTest):
                         time.sleep(0.01)
                     self.assertEqual(left, set())
 
+    def test_at_a_line_of_close(self):
+        """A second close() leaves no thread and no process, also while the program keeps the optimizer."""
+        def make():
+            param = torch.nn.Parameter(torch.ones(3))
+            param.grad = torch.ones(3)
+            optimizer = case.with_process([param], "exact")
+            optimizer.step()
+            return optimizer
+
+        last = interrupts.lines_of(make().close)
+        for number in interrupts.some_lines(last, 32):
+            before, optimizer = alive(), make()
+            with self.subTest(line=number):
+                interrupts.at_line(number, optimizer.close)
+                optimizer.close()
+                deadline = time.monotonic() + 5
+                while (left := alive() - before) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                self.assertEqual(left, set())
+
     def test_at_a_line_of_synchronize(self):
         for mode in ("late", "exact"):
             job = self.warm(mode, torch.bfloat16)

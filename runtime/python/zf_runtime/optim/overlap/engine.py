@@ -507,8 +507,9 @@ class OverlapEngine(Stated):
         self._close()  # behind the waits: an interrupt of one leaves all as it is
 
     def _close(self) -> None:
-        live, self.opened, self._is_closed = self.opened, None, True
+        live = self.opened
         try:
+            self.opened, self._is_closed = None, True
             if live is not None and live.is_here:
                 for param, low in live.close().items():
                     if self._optimizer.state.get(param):  # else the program has removed it
@@ -518,6 +519,8 @@ class OverlapEngine(Stated):
         finally:
             if live is not None:
                 self._finalizer.detach()
+                with contextlib.suppress(ZfError):  # an interrupt may have come before its end
+                    live.arena.runtime.close()
             unhook(self._order, self._arrivals, self._reads)
             self._order = None
 
