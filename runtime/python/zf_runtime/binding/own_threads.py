@@ -70,7 +70,8 @@ def all_threads() -> list[Thread]:
 
 
 def name_of(tid: int) -> str:
-    """Returns how to call a thread: by its name, if that is not the process's. zf-tune verify looks into others."""
+    """Returns how to call a thread: by its name, if that is not the process's. Of an unnamed one zf-tune verify says in
+    which library it waits."""
     try:
         name, process = _comm(tid), _comm(os.getpid())
     except OSError:

@@ -149,7 +149,8 @@ class Runtime(Handle):
             self._standstill = (-1.0, 0.0)
 
     def await_running(self) -> None:
-        """Waits while the process is stopped, as end_waits() says. Ctrl-C ends it, but not zf_end."""
+        """Waits while the process is stopped, as end_waits() says. Ctrl-C ends this wait; it would not end
+        that of zf_end."""
         began = time.monotonic()
         while _is_stopped(self.stats().worker_pid):
             self._refuse_standstill(began, is_stopped=True)

@@ -80,7 +80,7 @@ class Opened:
         self.arena.thin()
 
     def await_process(self) -> None:
-        """Waits until close() need not, behind the step that is under way."""
+        """Waits while the process is stopped, so that close() need not. Takes back what is begun of a step."""
         if self.speculation is not None:
             self.speculation.take_back()
         self.arena.runtime.await_running()
