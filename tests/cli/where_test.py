@@ -3,7 +3,7 @@
 import json
 import os
 
-from zf_cli import DONE, INFEASIBLE, STALE, USAGE, CommandTest
+from zf_cli import DONE, INFEASIBLE, STALE, USAGE, CommandTest, print_cpus
 
 
 class Where(CommandTest):
@@ -46,6 +46,29 @@ class Where(CommandTest):
             foreign = self.run_tune(*words, "--plan", "other.json")
             self.assert_refused(foreign, STALE, "is for machines of another class", "; make a plan here with zf-tune")
             self.assertNotIn("--force", foreign.stderr)
+
+    def test_a_mask_of_a_launcher_is_refused_with_its_remedy_as_by_exec(self):
+        """Also in a job of Slurm, and by masks that Slurm does not list. Masks of two CPUs need a third CPU."""
+        allowed = sorted(os.sched_getaffinity(0))
+        if len(allowed) < 2:
+            self.skipTest("a mask needs a CPU that it lacks")
+        self.make_plan("--ranks", "2", name="two.json")
+        slurm = {"SLURM_JOB_ID": "7", "SLURM_CPUS_ON_NODE": "64"}
+        step = {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "2",
+                "SLURM_CPU_BIND_TYPE": "rank"}
+        mpich = {"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
+        open_mpi = {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        say = "--cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone "
+        for mask in (allowed[:count] for count in (1, 2) if count < len(allowed)):
+            for variables, first in ((open_mpi, "start with mpirun --bind-to none, and the plan divides"),
+                                     (mpich, "start with mpiexec -bind-to none "),
+                                     (mpich | slurm, "start with mpiexec -bind-to none "),
+                                     (slurm | step, "start the ranks with no mask (taskset, srun --cpu-bind), or ")):
+                with self.subTest(mask=mask, variables=variables):
+                    words = ["where", "--plan", "two.json"]
+                    result = self.run_tune(*words, before=["taskset", "-c", print_cpus(mask)], **variables)
+                    self.assert_refused(result, STALE, first, "with zf-tune exec and " + say)
+                    self.assertEqual("no mask" in result.stderr, "MPI" not in str(variables), result.stderr)
 
     def test_nothing_is_bound(self):
         before = os.sched_getaffinity(0)

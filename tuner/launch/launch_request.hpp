@@ -9,6 +9,7 @@
 #include "launch/memory_launch.hpp"
 #include "launch/openmp_launch.hpp"
 #include "launch/thread_counts.hpp"
+#include "os/environment.hpp"
 #include "plan/plan.hpp"
 
 namespace zf {
@@ -35,6 +36,9 @@ struct LaunchRequest {
   std::optional<MemoryChoice> memory = {};              ///< --memory-policy
   const Plan* plan = nullptr;  ///< instead of the file; then plan_path is what messages call it
   LaunchedBy by = LaunchedBy::exec;
+  /// With the variables of the launcher that gave this rank its number, where the environment of the launch
+  /// lacks them; null: it has them.
+  const Environment* launcher = nullptr;
 };
 
 }  // namespace zf

@@ -201,18 +201,20 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
 
 /// Returns true if a launcher that gives ranks masks of their own has started this rank, and an affinity mask
 /// keeps CPUs of the job from it.
-bool is_bound_by_launcher(const EnvNumber& rank, const Environment& environment, const CpuSet& seen,
+bool is_bound_by_launcher(const std::string& rank, const Environment& launcher, const CpuSet& seen,
                           const CpuSet& of_job) {
-  return seen != of_job &&
-         (may_bind_each_rank(rank.variable) || may_bind_each_rank(count_variable(environment)));
+  return seen != of_job && (may_bind_each_rank(rank) || may_bind_each_rank(count_variable(launcher)));
 }
 
 /// Returns how the user says which CPUs those of a rank are, if the remedies before do not help.
-std::string how_to_say_cpus(LaunchedBy by) {
-  if (by == LaunchedBy::bind)
-    return "start the ranks with no mask (taskset, srun --cpu-bind), or with zf-tune exec --cpus";
-  return "give --cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher "
-         "that binds, or a container per rank), or --force to start unbound";
+/// names_launcher: these say how its launcher binds nothing.
+std::string how_to_say_cpus(LaunchedBy by, bool names_launcher) {
+  const std::string which =
+      "--cpus job if all ranks share these CPUs, --cpus rank if this rank has them alone (a launcher that "
+      "binds, or a container per rank)";
+  if (by != LaunchedBy::bind) return format_text("give {}, or --force to start unbound", which);
+  return format_text("start the ranks {}with zf-tune exec and {}",
+                     names_launcher ? "" : "with no mask (taskset, srun --cpu-bind), or ", which);
 }
 
 /// Returns the error of CPUs that may be the job's or one rank's alone. If no launcher has bound the rank and
@@ -239,7 +241,7 @@ Error ambiguous_cpus(const Allowed& seen, int ranks, const LaunchRequest& reques
                                   too_few ? "give the job more:" : "if torchrun has bound this rank, start",
                                   seen.more_cpus)
                     : "",
-                how_to_say_cpus(request.by))};
+                how_to_say_cpus(request.by, !unbind.empty()))};
 }
 
 }  // namespace
@@ -273,14 +275,15 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }
+  const Environment& launcher = request.launcher != nullptr ? *request.launcher : environment;
+  const std::string by = request.launcher != nullptr ? local_rank(launcher)->variable : rank_here.variable;
   if (fit == AllocationFit::new_homes || request.cpus_of == CpusOf::job || !masks.empty() ||
-      sees_cpus_of_slurm_job(environment, rank_here.variable, count_variable(environment), seen.cpus,
-                             of_job.cpus))
+      sees_cpus_of_slurm_job(launcher, by, count_variable(launcher), seen.cpus, of_job.cpus))
     return retargeted(plan, rank, ranks, request, environment);
   throw ambiguous_cpus(
       seen, ranks, request,
-      is_bound_by_launcher(rank_here, environment, seen.cpus, of_job.cpus) ? how_to_unbind(environment) : "",
-      environment.get("TORCHELASTIC_RUN_ID").has_value());
+      is_bound_by_launcher(by, launcher, seen.cpus, of_job.cpus) ? how_to_unbind(launcher) : "",
+      launcher.get("TORCHELASTIC_RUN_ID").has_value());
 }
 
 }  // namespace zf

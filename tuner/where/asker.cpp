@@ -7,6 +7,7 @@
 #include "base/format.hpp"
 #include "launch/resolve_launch.hpp"
 #include "launchers/launcher.hpp"
+#include "launchers/local_rank.hpp"
 #include "os/affinity.hpp"
 
 namespace zf {
@@ -16,6 +17,15 @@ Environment without(const Environment& environment, const std::set<std::string>&
   auto variables = environment.all();
   std::erase_if(variables, [&](const auto& variable) { return names.contains(variable.first); });
   return Environment(std::move(variables));
+}
+
+/// Returns whether a launcher gave this process the numbers with which it asks.
+bool is_numbered_by_launcher(const Asker& asker) try {
+  const auto rank = local_rank(asker.with_ranks);
+  const auto ranks = launched_ranks(asker.with_ranks);
+  return rank && ranks && asker.request.rank == rank->value && asker.request.ranks == ranks->value;
+} catch (const Error&) {  // malformed: the caller has given the numbers
+  return false;
 }
 
 }  // namespace
@@ -60,6 +70,7 @@ Launch launch_by(const Asker& asker, const Plan& plan, const std::string& name, 
   request.plan_path = name;
   request.by = LaunchedBy::bind;
   if (asker.request.mask_of == MaskOf::job) request.cpus_of = CpusOf::job;
+  if (is_numbered_by_launcher(asker)) request.launcher = &asker.with_ranks;
   auto variables = environment.all();
   if (ranks) {  // as a launcher would say it
     variables["LOCAL_RANK"] = std::to_string(rank);
