@@ -66,23 +66,29 @@ void check_other_ranks(const KeepWish& wish) {
 /// meanwhile.
 KeepChannel start_keeper(const KeepWish& wish, const Arena& arena, const KeepLock& lock) {
   const FileDescriptor own = open_pidfd(getpid());
-  KeepPair ends = make_keep_pair();
+  const KeepPair birth = make_keep_pair();
   Child parent = spawn(wish.program,
                        {"--keep", wish.name.name, "--rank", std::to_string(wish.name.rank), "--keep-folder",
                         wish.folder.string(), "--keep-s", std::to_string(wish.seconds)},
                        {{arena.fd(), kKeeperArenaFd},
                         {lock.fd(), kKeeperLockFd},
                         {own.get(), kKeeperPidFd},
-                        {ends.keeper.fd(), kKeeperChannelFd}},
+                        {birth.keeper.fd(), kKeeperChannelFd}},
                        wish.environment);
   if (!parent.wait_until(now_ns() + wish.timeout_ns))
     throw AbiError(ZF_TIMEOUT, format_text("{} --keep was not ready in time", wish.program.string()));
   const ExitStatus status = parent.reap();
-  if (status.code.value_or(0) == 0 && !status.signal) return std::move(ends.trainer);
   if (const std::string error = arena.control().prefix.error.load(); !error.empty())
     throw AbiError(ZF_ERROR_WORKER, error);
-  throw AbiError(ZF_ERROR_WORKER, format_text("{} --keep {}", wish.program.string(), describe(status)),
-                 "is it the zf-optimizer of this release?");
+  if (status.code.value_or(0) != 0 || status.signal) {
+    throw AbiError(ZF_ERROR_WORKER, format_text("{} --keep {}", wish.program.string(), describe(status)),
+                   "is it the zf-optimizer of this release?");
+  }
+  FileDescriptor channel;
+  birth.trainer.receive_message(&channel);
+  if (channel.valid()) return KeepChannel(std::move(channel));
+  throw AbiError(ZF_ERROR_SYSTEM, "the connection to the process that keeps the arena did not come",
+                 descriptor_hint(EMFILE));
 }
 
 /// Waits until the worker of the last trainer, which is being killed, has ended.

@@ -2,8 +2,8 @@
 //
 // One connection has one request. A trainer that opens an arena gets it with the answer, and takes it with a
 // second message when it has found that the arena is the one that it wants. From then on the connection says
-// that the trainer has it, until it asks the keeper to end. The first trainer has made the arena: its
-// connection is there when the keeper begins.
+// that the trainer has it, until it asks the keeper to end. The first trainer has made the arena: the keeper
+// makes their connection, and sends the trainer its end by kKeeperChannelFd.
 #pragma once
 
 #include <sys/types.h>

@@ -43,7 +43,11 @@ class Keeper {
         own_file_(file_id(path_)),
         keep_ns_(arguments.keep_s * kSecondNs),
         listener_(std::move(listener)) {
-    serve(KeepChannel(FileDescriptor(kKeeperChannelFd)), FileDescriptor(kKeeperPidFd));
+    // The trainer never has our end: a child that another thread of it forks meanwhile would keep that open.
+    const KeepChannel birth{FileDescriptor(kKeeperChannelFd)};
+    KeepPair ends = make_keep_pair();
+    birth.send(KeepMessage{.request = KeepRequest::take}, ends.trainer.fd());
+    serve(birth.process(), std::move(ends.keeper), FileDescriptor(kKeeperPidFd));
   }
 
   void run() {
@@ -148,15 +152,14 @@ class Keeper {
     if (!asked || asked->request != KeepRequest::take) return;
     FileDescriptor copy(fcntl(caller.fd(), F_DUPFD_CLOEXEC, 0));
     if (!copy.valid()) return;
-    serve(KeepChannel(std::move(copy)), std::move(pidfd));
+    serve(caller.process(), KeepChannel(std::move(copy)), std::move(pidfd));
     set_oom_score(first_score_);
     if (!caller.send(present())) trainer_.reset();
   }
 
-  void serve(KeepChannel channel, FileDescriptor pidfd) {
+  void serve(pid_t process, KeepChannel channel, FileDescriptor pidfd) {
     // In another PID namespace a trainer has no number here.
-    const pid_t pid = channel.process() == 0 ? -1 : channel.process();
-    trainer_.emplace(Trainer{pid, std::move(pidfd), std::move(channel)});
+    trainer_.emplace(Trainer{process == 0 ? -1 : process, std::move(pidfd), std::move(channel)});
   }
 
   void hear(const Trainer& trainer) {

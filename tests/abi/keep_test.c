@@ -2,6 +2,7 @@
 #include "keeping.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +11,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { FORKS = 100 };
 
 static struct job job = {NULL, ZF_STATE_FP32, 0, 0, 0, NULL, NULL, NULL};
 
@@ -573,6 +576,45 @@ static void another_release_is_refused(void) {
   expect_nothing_kept();
 }
 
+static _Atomic int forks;
+
+static void* fork_children(void* children) {
+  int count = 0;
+  for (; forks && count < FORKS; usleep(1000), ++count) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      for (;;) pause();
+    }
+    ((pid_t*)children)[count] = child;
+  }
+  return NULL;
+}
+
+/* Children that another thread forks meanwhile have copies of all descriptors, and live on. */
+static void end_of_the_keeper_is_seen_beside_forks(void) {
+  pid_t children[FORKS] = {0};
+  pthread_t forking;
+  zf_stats stats = ZF_STATS_INIT;
+  zf_runtime* handle = NULL;
+  forks = 1;
+  CHECK(pthread_create(&forking, NULL, fork_children, children) == 0);
+  open_job(&job, "life", &handle);
+  forks = 0;
+  CHECK(pthread_join(forking, NULL) == 0 && children[0] > 0);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(stats.keep_note[0] == 0);
+  CHECK(kill(keeper_of("life"), SIGKILL) == 0);
+  usleep(100000);
+  EXPECT(zf_get_stats(handle, &stats), ZF_OK);
+  CHECK(strstr(stats.keep_note, "the process that keeps the arena has died") != NULL);
+  EXPECT(zf_close(handle), ZF_OK);
+  for (int i = 0; i < FORKS && children[i] > 0; ++i) kill_and_reap(children[i]);
+  open_job(&job, "life", &handle);
+  EXPECT(zf_close(handle), ZF_OK);
+  expect_nothing_kept();
+}
+
 /* A zf_open that fails leaves nothing behind, and a kept state as it was. */
 static void failed_open_changes_nothing(void) {
   zf_group groups[KEPT_GROUPS];
@@ -621,6 +663,7 @@ int main(void) {
   import_forgets_notes();
   another_release_is_refused();
   failed_open_changes_nothing();
+  end_of_the_keeper_is_seen_beside_forks();
   printf("%d refusals\n", refusals);
   CHECK(count_children() == 0);
   return 0;
