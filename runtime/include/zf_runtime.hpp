@@ -383,10 +383,13 @@ class File {
   /// Drops what was written, unless keep() was called.
   ~File() { zf_file_end(file_, 0); }
 
-  /// Returns where to write.
+  /// Returns where to write; -1 after keep().
   int descriptor() const noexcept { return descriptor_; }
-  /// Puts the file in its place (zf_file_end). The descriptor is closed.
-  void keep() { detail::check(zf_file_end(std::exchange(file_, nullptr), 1)); }
+  /// Puts the file in its place (zf_file_end).
+  void keep() {
+    descriptor_ = -1;  // it is closed, and its number may be another file's soon
+    detail::check(zf_file_end(std::exchange(file_, nullptr), 1));
+  }
 
  private:
   zf_file* file_ = nullptr;

@@ -165,7 +165,7 @@ void files() {
   File kept = std::move(begun);
   CHECK(write(kept.descriptor(), "new", 3) == 3);
   kept.keep();
-  CHECK(text_of(path) == "new");
+  CHECK(text_of(path) == "new" && kept.descriptor() == -1);
   CHECK(status_of([] { File("/nowhere/file"); }) == ZF_ERROR_SYSTEM);
 }
 
