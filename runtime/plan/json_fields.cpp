@@ -26,7 +26,9 @@ bool is_number(JsonTree::Kind kind) {
 
 /// Returns true if a schema is a later version of the same kind: "zf-plan/10" is one of "zf-plan/2".
 bool is_later(std::string_view schema, std::string_view known) {
-  return schema.starts_with(known.substr(0, known.rfind('/') + 1)) &&
+  const std::size_t number = known.rfind('/') + 1;
+  return schema.starts_with(known.substr(0, number)) &&
+         schema.find_first_not_of("0123456789", number) == std::string_view::npos &&
          std::pair(schema.size(), schema) > std::pair(known.size(), known);
 }
 

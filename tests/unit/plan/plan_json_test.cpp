@@ -171,6 +171,8 @@ TEST(PlanJson, EachBrokenFieldIsNamed) {
        changed("/schema", "zf-plan/9")},
       {"plan.json: schema: is \"zf-plan/10\"; it must be \"zf-plan/2\"; it is of a newer version: use that",
        changed("/schema", "zf-plan/10")},
+      {"plan.json: schema: is \"zf-plan/2.1\"; it must be \"zf-plan/2\"; give a file of that kind",
+       changed("/schema", "zf-plan/2.1")},
       {"plan.json: schema: is \"zf-plan/1\"; it must be \"zf-plan/2\"; give a file of that kind; one of an "
        "older",
        changed("/schema", "zf-plan/1")},
