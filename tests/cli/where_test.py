@@ -69,6 +69,10 @@ class Where(CommandTest):
                     result = self.run_tune(*words, before=["taskset", "-c", print_cpus(mask)], **variables)
                     self.assert_refused(result, STALE, first, "with zf-tune exec and " + say)
                     self.assertEqual("no mask" in result.stderr, "MPI" not in str(variables), result.stderr)
+        mask = ["taskset", "-c", str(allowed[0])]
+        alone = self.run_tune("where", before=mask, MPI_LOCALRANKID="0", MPI_LOCALNRANKS="1")
+        self.assert_exit(alone, DONE)
+        self.assertIn("give the job more: mpiexec -bind-to none ", " ".join(alone.stdout.split()))
 
     def test_nothing_is_bound(self):
         before = os.sched_getaffinity(0)

@@ -41,4 +41,9 @@ struct LaunchRequest {
   const Environment* launcher = nullptr;
 };
 
+/// Returns the variables of what has started this rank.
+inline const Environment& launcher_variables(const LaunchRequest& request, const Environment& environment) {
+  return request.launcher != nullptr ? *request.launcher : environment;
+}
+
 }  // namespace zf

@@ -92,7 +92,7 @@ struct Target {
 
 /// Reads the machine for all ranks alike. Live GPUs are not looked for: a driver may answer one rank and not
 /// another.
-Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Environment& environment) {
+Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Environment& launcher) {
   MachineSource source;
   source.with_io = false;
   source.with_speeds = false;   // they change, and every rank must see the same
@@ -101,11 +101,11 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
   Target target{read_machine(source), {}};
   Machine& machine = target.machine;
   machine.topology.gpus = planned_gpus(plan, machine.topology);
-  const std::string more_cpus = how_to_get_cpus(environment, machine.allowed);
+  const std::string more_cpus = how_to_get_cpus(launcher, machine.allowed);
   Allowed of_job = allowed_to_job();
   of_job.cpus = of_job.cpus & machine.topology.cpus;
   if (!alone && ranks > 1)
-    target.masks = masks_in_force(environment, rank, ranks, machine.allowed.cpus, of_job.cpus);
+    target.masks = masks_in_force(launcher, rank, ranks, machine.allowed.cpus, of_job.cpus);
   // Ranks with one mask see the same CPUs, and the plan divides these as those of any job.
   const bool differ =
       std::ranges::adjacent_find(target.masks, std::ranges::not_equal_to()) != target.masks.end();
@@ -123,7 +123,7 @@ Target read_target(const Plan& plan, int rank, int ranks, bool alone, const Envi
 
 /// Says to which CPUs the plan was moved, and why to these.
 std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& target, int rank, int ranks,
-                            const LaunchRequest& request, const Environment& environment) {
+                            const LaunchRequest& request, const Environment& launcher) {
   const std::string named = request.plan_path.string();
   const auto noun = [](const CpuSet& cpus) { return cpus.size() == 1 ? "CPU" : "CPUs"; };
   const CpuSet& cpus = moved.allocation.cpus;
@@ -149,7 +149,7 @@ std::string retargeted_note(const Plan& plan, const Plan& moved, const Target& t
                      others ? print_count(plan.ranks.size(), "rank") + " and " : "",
                      print_cpus(plan.allocation.cpus),
                      others ? print_count(moved.ranks.size(), "rank") + " and " : "", noun(cpus), print(cpus),
-                     launcher_advice(machine.allowed, machine.isolated.isolated, ranks, environment));
+                     launcher_advice(machine.allowed, machine.isolated.isolated, ranks, launcher));
 }
 
 /// Returns a rank's binding by the plan, and which GPUs and how many cores all ranks have.
@@ -171,7 +171,8 @@ RankGpus only_rank(RankGpus gpus, std::size_t rank) {
 ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRequest& request,
                            const Environment& environment, bool fits_but_for_gpus = false) {
   const bool alone = request.cpus_of == CpusOf::rank;
-  const Target target = read_target(plan, rank, ranks, alone, environment);
+  const Environment& launcher = launcher_variables(request, environment);
+  const Target target = read_target(plan, rank, ranks, alone, launcher);
   RankGpus gpus = moved_gpus(gpus_are_planned(environment, plan) ? environment : Environment(),
                              target.machine.topology, plan, ranks);
   if (alone) gpus = only_rank(std::move(gpus), static_cast<std::size_t>(rank));
@@ -182,7 +183,7 @@ ResolvedBinding retargeted(const Plan& plan, int rank, int ranks, const LaunchRe
   if (alone) resolved.gpus = gpus_of_ranks(plan);
   resolved.binding.rank = rank;
   if (!fits_but_for_gpus)
-    resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request, environment));
+    resolved.notes.push_back(retargeted_note(plan, moved, target, rank, ranks, request, launcher));
   for (const Exclusion& exclusion : target.machine.allowed.exclusions) {
     if (exclusion.reason != ExclusionReason::isolated && exclusion.reason != ExclusionReason::nohz_full)
       continue;
@@ -261,7 +262,8 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
   const Allowed of_job = allowed_to_job();
   const IsolatedCpus isolated = read_isolated_cpus(SysRoot());
   AllocationFit fit = allocation_fit_of(plan, ranks, seen, of_job, isolated.isolated);
-  const std::vector<CpuSet> masks = masks_in_force(environment, rank, ranks, seen.cpus, of_job.cpus);
+  const Environment& launcher = launcher_variables(request, environment);
+  const std::vector<CpuSet> masks = masks_in_force(launcher, rank, ranks, seen.cpus, of_job.cpus);
   if (fit == AllocationFit::as_planned && lack_homes(masks, plan)) fit = AllocationFit::new_homes;
   if (fit == AllocationFit::as_planned && foreign_machine(plan.machine, read_machine_identity(SysRoot())))
     fit = AllocationFit::new_homes;
@@ -275,7 +277,6 @@ ResolvedBinding resolve_binding(const Plan& plan, const EnvNumber& rank_here, in
     if (auto note = isolated_homes_note(plan, seen, isolated)) planned.notes.push_back(*std::move(note));
     return planned;
   }
-  const Environment& launcher = request.launcher != nullptr ? *request.launcher : environment;
   const std::string by = request.launcher != nullptr ? local_rank(launcher)->variable : rank_here.variable;
   if (fit == AllocationFit::new_homes || request.cpus_of == CpusOf::job || !masks.empty() ||
       sees_cpus_of_slurm_job(launcher, by, count_variable(launcher), seen.cpus, of_job.cpus))

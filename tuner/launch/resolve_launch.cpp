@@ -118,7 +118,7 @@ void need_class_here(const Plan& plan, LaunchedBy by) {
 Launch resolve_or_throw(const LaunchRequest& request, const Environment& environment) {
   const Plan plan = request.plan != nullptr ? *request.plan : load_plan(request.plan_path);
   Allowed seen = read_allowed(SysRoot());
-  seen.more_cpus = how_to_get_cpus(environment, seen);
+  seen.more_cpus = how_to_get_cpus(launcher_variables(request, environment), seen);
   if (auto launch = outer_launch(plan, request, seen, environment)) return *std::move(launch);
   try {
     return resolve_by_plan(plan, request, seen, environment);
