@@ -53,14 +53,17 @@ class Masks(CommandTest):
         self.assertEqual(homes, each_its_own * 2 + [{0, 1}, {2, 3, 4, 5, 6, 7}])
 
     def test_masks_of_torchrun_and_mpi_that_no_variable_lists_name_the_remedy_that_fits(self):
-        """Two ranks have each mask, so neither --cpus job nor --cpus rank is right."""
+        """Two ranks have each mask, so neither --cpus job nor --cpus rank is right. where and exec say the same."""
         said = self.run_guest(
             "zf-tune plan -q --ranks 4 -o plan.json; for launcher in 'LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 "
-            "TORCHELASTIC_RUN_ID=x' 'MPI_LOCALRANKID=0 MPI_LOCALNRANKS=4'; do "
-            "env $launcher taskset 0F zf-tune exec --plan plan.json -- true 2>&1 || echo exit $?; done")
-        torchrun, mpich = re.findall(r"alone; (.*); or give --cpus job .*\nexit 3\n", said)
-        self.assertEqual(torchrun, "if torchrun has bound this rank, start torchrun without --numa-binding", said)
-        self.assertTrue(mpich.startswith("start with mpiexec -bind-to none "), said)
+            "TORCHELASTIC_RUN_ID=x' 'MPI_LOCALRANKID=0 MPI_LOCALNRANKS=4'; do for its in where exec; do "
+            "[ $its = where ] || set -- -- true; "
+            "env $launcher taskset 0F zf-tune $its --plan plan.json $* 2>&1 || echo exit $?; set --; done; done")
+        remedies = re.findall(r"alone; (.*); or (?:start|give).* --cpus job .*\nexit 3\n", said)
+        self.assertEqual(len(remedies), 4, said)
+        self.assertEqual(set(remedies[:2]), {"if torchrun has bound this rank, start torchrun without --numa-binding"})
+        for mpich in remedies[2:]:
+            self.assertTrue(mpich.startswith("start with mpiexec -bind-to none "), said)
 
     def test_a_bound_rank_stays_in_a_cpuset_that_shrinks_and_grows_and_a_watch_says_so(self):
         said = self.run_guest(
