@@ -194,6 +194,10 @@ except RuntimeError as error:
                              GOMP_CPU_AFFINITY="0", OMP_PLACES="cores")
         self.assertEqual(harmless["errors"], [])
 
+    def test_a_rank_that_is_text_is_said(self):
+        for arguments, name in (("rank='0', ranks=2", "rank"), ("rank=0, ranks='0'", "ranks")):
+            self.assertEqual(self.bind(arguments)["errors"], [f"{name} is '0'; it must be an integer"])
+
     def test_switched_off_it_does_nothing(self):
         said = self.bind("rank=0, ranks=2, strict=True", ZF_TUNE="off")
         self.assertEqual((said["bound"], said["now"], said["notes"]), (False, CPUS, ["ZF_TUNE is off"]))

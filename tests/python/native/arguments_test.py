@@ -47,6 +47,8 @@ class Arguments(unittest.TestCase):
             for value in (-1, float("nan")):
                 with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, f"{name} is {value} s"):
                     self.open(**{name: value})
+            with self.assertRaisesRegex(TypeError, f"{name} is '3'; it must be a number of seconds"):
+                self.open(**{name: "3"})
 
     def test_a_path_with_a_zero_byte(self):
         runtime = self.open()

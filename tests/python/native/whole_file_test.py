@@ -3,8 +3,10 @@ record/__init__.py.
 
 What the machine refuses on the way is tested in tests/unit/os/atomic_file_test.cpp."""
 
+import errno
 import os
 import pathlib
+import resource
 import socket
 import stat
 import subprocess
@@ -107,6 +109,16 @@ class WholeFile(unittest.TestCase):
         self.file.write_text("old")
         with self.assertRaises(ZeroDivisionError):
             whole_file.write_whole_by(self.file, write)
+        self.assertEqual((self.file.read_text(), self.names()), ("old", ["file"]))
+
+    def test_a_disk_that_is_full_is_said_with_the_file(self):
+        self.file.write_text("old")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+        with self.assertRaisesRegex(OSError, f"make room, .* is unchanged: '{self.file}'") as caught:
+            whole_file.write_whole(self.file, "new")
+        self.assertEqual(caught.exception.errno, errno.EFBIG)
         self.assertEqual((self.file.read_text(), self.names()), ("old", ["file"]))
 
     def test_a_link_beside_it_is_not_followed(self):

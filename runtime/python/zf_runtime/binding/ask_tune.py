@@ -83,4 +83,5 @@ def _run_on(cpus: frozenset[int], words: list[str], variables: Mapping[str, str]
     except subprocess.TimeoutExpired:
         raise NotBound(f"zf-tune did not end within {_DEADLINE_S} s") from None
     except OSError as error:
-        raise NotBound(f"zf-tune cannot be started on {cpu_lists.in_words(cpus)}: {error}") from None
+        named = f"; ZF_TUNE_BINARY={wish} names it" if (wish := os.environ.get("ZF_TUNE_BINARY")) else ""
+        raise NotBound(f"zf-tune cannot be started on {cpu_lists.in_words(cpus)}: {error}{named}") from None

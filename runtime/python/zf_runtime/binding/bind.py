@@ -36,6 +36,7 @@ def bind(rank: int | None = None, ranks: int | None = None, plan: str | os.PathL
     if switched_off():
         return Binding(notes=("ZF_TUNE is off",))
     try:
+        rank, ranks = which_rank.as_number("rank", rank), which_rank.as_number("ranks", ranks)
         done = _bind(rank, ranks, None if plan is None else os.fspath(plan), strict)
     except (NotBound, claims.Claimed, RuntimeError, OSError) as error:
         done = Binding(errors=(str(error),))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex
 
+from ..native import checks
 from ..native.environment import launched_ranks, local_rank
 from . import ray
 
@@ -15,6 +16,14 @@ class Who(NamedTuple):
     rank: int | None
     ranks: int | None
     source: str  # of the rank: "rank=", "LOCAL_RANK", "Ray Train"; empty: it is not known
+
+
+def as_number(name: str, value: SupportsIndex | None) -> int | None:
+    """Returns an argument of bind() as an int. Raises RuntimeError if it is none, such as a variable's text."""
+    try:
+        return None if value is None else checks.number(name, value)
+    except TypeError as error:
+        raise RuntimeError(str(error)) from None
 
 
 def who(rank: int | None, ranks: int | None, variables: Mapping[str, str]) -> Who:

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import inspect
 import math
+import numbers
 import os
 import signal
 import time
@@ -497,6 +498,8 @@ def _milliseconds(name: str, seconds: float | None) -> int:
     year becomes a year, as in the library."""
     if seconds is None:
         return 0
+    if not isinstance(seconds, numbers.Real):
+        raise TypeError(f"{name} is {seconds!r}; it must be a number of seconds, or None for the default")
     if not seconds >= 0:
         raise ValueError(f"{name} is {seconds} s; it must be 0 or more, or None for the default")
     return max(1, round(min(seconds, _YEAR_S) * 1000))

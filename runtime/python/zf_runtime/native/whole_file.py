@@ -25,8 +25,12 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Writes a text to a file, as write_whole_by() does."""
 
     def write(temporary: str) -> None:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        try:
+            with open(temporary, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError as error:  # a full disk: it names no file
+            raise OSError(error.errno, f"{error.strerror}; make room, or give another path; what was there before is "
+                          "unchanged", os.fspath(path)) from None
 
     write_whole_by(path, write)
 

@@ -38,7 +38,7 @@ class Clips(torch.optim.Optimizer):
         if itself is not self:
             return itself.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
         limit = self._max_norm if max_norm is None else max_norm
-        clipping.check_max_norm(limit)
+        clipping.check_max_norm(limit, "max_norm")
         self._coefficient = None
         gradient = self._a_gradient()
         if gradient is not None:
@@ -66,7 +66,7 @@ class Clips(torch.optim.Optimizer):
     def _take_limit(self, max_norm: float | None) -> tuple[float | None, float]:
         """Returns to which norm this step clips (None: none is taken), and a factor for it: that of clip_grad_norm_(),
         which is for one step."""
-        clipping.check_max_norm(max_norm)
+        clipping.check_max_norm(max_norm, "max_norm")
         factor, self._coefficient = self._coefficient, None
         if factor is not None and self._clipped() is not self._a_gradient():
             factor = None  # its gradients were dropped, without a step

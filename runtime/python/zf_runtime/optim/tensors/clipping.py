@@ -57,7 +57,7 @@ def _norm_over_ranks(gradients: list[torch.Tensor]) -> float:
     return float(norm.full_tensor())
 
 
-def check_max_norm(value: float | None) -> None:
-    """Raises ValueError if it is no limit."""
+def check_max_norm(value: float | None, name: str = "clip_grad_norm") -> None:
+    """Raises ValueError if it is no limit. name: that of the argument."""
     if value is not None and not float(value) >= 0:
-        raise ValueError(f"clip_grad_norm is {value}; it must be 0 or more, or None to clip nothing")
+        raise ValueError(f"{name} is {value}; it must be 0 or more, or None to clip nothing")
