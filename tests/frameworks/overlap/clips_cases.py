@@ -61,7 +61,7 @@ class Clipped(unittest.TestCase):
     def test_another_norm_and_no_limit_are_refused(self):
         with self.assertRaisesRegex(ZfError, "norm_type is 1.0; this optimizer takes the norm of type 2"):
             Optimizer().clip_grad_norm_(max_norm=1.0, norm_type=1.0)
-        with self.assertRaisesRegex(ValueError, "clip_grad_norm is -1"):
+        with self.assertRaisesRegex(ValueError, "max_norm is -1"):
             Optimizer().clip_grad_norm_(max_norm=-1)
 
     def test_a_wrapper_of_lightning_clips_what_it_wraps(self):
