@@ -276,8 +276,8 @@ int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static size_t count_entries(const char* folder) {
-  DIR* const dir = opendir(folder);
+static size_t count_entries(const char* path) {
+  DIR* const dir = opendir(path);
   size_t count = 0;
   CHECK(dir != NULL);
   while (readdir(dir) != NULL) ++count;
