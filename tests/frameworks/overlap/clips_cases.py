@@ -63,6 +63,8 @@ class Clipped(unittest.TestCase):
             Optimizer().clip_grad_norm_(max_norm=1.0, norm_type=1.0)
         with self.assertRaisesRegex(ValueError, "max_norm is -1"):
             Optimizer().clip_grad_norm_(max_norm=-1)
+        with self.assertRaisesRegex(ValueError, "max_norm is -1; it must be"):
+            Optimizer()._take_limit(-1)
 
     def test_a_wrapper_of_lightning_clips_what_it_wraps(self):
         optimizer = Optimizer()

@@ -1,14 +1,12 @@
 """Gradients are clipped by the factor of torch.nn.utils.clip_grad_norm_(), and by none where their norm is not finite.
-Tests optim/tensors/clipping.py, optim/clips.py."""
+Tests optim/tensors/clipping.py."""
 
 import math
 import unittest
-from unittest import mock
 
 import support
 
 torch = support.need("torch")
-from zf_runtime.optim.clips import Clips  # noqa: E402
 from zf_runtime.optim.tensors import clipping  # noqa: E402
 
 
@@ -51,10 +49,6 @@ class Limit(unittest.TestCase):
         for value in (-1, math.nan):
             with self.subTest(value), self.assertRaisesRegex(ValueError, f"clip_grad_norm is {value}; it must be"):
                 clipping.check_max_norm(value)
-
-    def test_the_argument_of_step_is_named(self):
-        with self.assertRaisesRegex(ValueError, "max_norm is -1; it must be"):
-            Clips._take_limit(mock.MagicMock(), -1)
 
 
 if __name__ == "__main__":
